@@ -1,0 +1,40 @@
+# `make test` and `make demo` set everything up on a fresh machine that has Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help install demo test lint format types check bench clean
+
+help:            ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+install: $(STAMP) ## a virtual environment with the package and all that its tests need
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(STAMP)   ## demonstrations of every world, generated and drawn: demo/worlds.png
+	$(BIN)/compile-il demo --out demo --overwrite
+
+test: $(STAMP)   ## every test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)   ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: lint test ## what continuous integration runs
+
+bench: $(STAMP)  ## speed of worlds and experts beside their plain-Python twins
+	$(BIN)/python -m benchmarks.worlds
+
+clean:           ## remove everything that make made
+	rm -rf $(VENV) .cache demo build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
