@@ -1,0 +1,241 @@
+"""The door for observations and actions: one dtype for each kind, and errors that say what to do.
+
+Values are checked over all episodes at once; only an error looks for the episode and step it is about.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int, Integer, Shaped
+
+from compile_il.demos.storage import Ragged, Storage
+
+ObservationKind = Literal["grid", "vector", "symbol"]
+ActionKind = Literal["discrete", "continuous"]
+
+KIND_OF_RANK: dict[int, ObservationKind] = {0: "symbol", 1: "vector", 3: "grid"}  # rank of one observation
+INTEGERS, REALS = "biu", "f"  # letters of `dtype.kind`; True and False count as 1 and 0
+INT32_MAX = int(np.iinfo(np.int32).max)
+
+
+class DemonstrationError(ValueError):
+    """Demonstrations that cannot be right. The message says what is wrong, where, and what to do."""
+
+
+class PackedEpisodes(NamedTuple):
+    """Episodes end to end, before their values are checked."""
+
+    frames: Shaped[np.ndarray, "F ..."]
+    actions: Shaped[np.ndarray, "S ..."]
+    lengths: Int[np.ndarray, " B"]
+
+
+def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) -> PackedEpisodes:
+    """Lists of arrays, one per episode, end to end. Refuses episodes that do not fit together.
+
+    Args:
+      observations: T+1 rows per episode; None for demonstrations without states.
+      actions: T rows per episode.
+    """
+    check_list(actions, "actions")
+    action_arrays = [_as_actions(part, f"Actions of episode {i}") for i, part in enumerate(actions)]
+    lengths = np.array([len(part) for part in action_arrays], np.int64)
+    check_lengths(lengths)
+    _check_same_space(action_arrays, "Actions")
+    if observations is None:
+        frames = _no_states(lengths)
+    else:
+        check_list(observations, "observations", expected=len(actions))
+        frame_arrays = [as_array(part, f"Observations of episode {i}") for i, part in enumerate(observations)]
+        _check_final_observation(frame_arrays, lengths)
+        _check_same_space(frame_arrays, "Observations")
+        frames = np.concatenate(frame_arrays)
+    return PackedEpisodes(frames, np.concatenate(action_arrays), lengths)
+
+
+def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
+    """Arrays that hold all episodes end to end, checked and cast. See `Demonstrations.from_packed`."""
+    lengths = np.asarray(lengths)
+    check_lengths(lengths)
+    lengths = lengths.astype(np.int64)
+    actions = _as_actions(actions, "Actions")
+    check_counts(lengths, len(actions), "actions")
+    frames = _no_states(lengths) if frames is None else as_array(frames, "Frames")
+    check_counts(lengths + 1, len(frames), "frames, where an episode has one more than it has actions")
+    checked_frames = _check_observations(Ragged(frames, lengths + 1))
+    if actions.dtype.kind in REALS:
+        return Storage(checked_frames, _check_continuous(Ragged(actions, lengths), num_actions))
+    checked_actions = _check_discrete(Ragged(actions, lengths), num_actions)
+    num_seen = int(checked_actions.values.max()) + 1
+    return Storage(checked_frames, checked_actions, num_seen if num_actions is None else int(num_actions))
+
+
+def check_list(parts: Any, name: str, expected: int | None = None) -> None:
+    """Refuse what is no list with one entry per episode."""
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        raise DemonstrationError(
+            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "
+            f"[{name}] for one episode, list({name}) for a stack of them."
+        )
+    if expected is not None and len(parts) != expected:
+        raise DemonstrationError(f"{name} has {len(parts)} entries for {expected} episodes; give one per episode.")
+
+
+def check_lengths(lengths: np.ndarray) -> None:
+    """Refuse a set without episodes, and episodes without steps."""
+    if lengths.size == 0:
+        raise DemonstrationError("There are no episodes; at least one is needed.")
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
+        raise DemonstrationError(
+            f"lengths is {lengths.dtype} of shape {lengths.shape}; expected one integer per episode."
+        )
+    if (lengths < 1).any():
+        raise DemonstrationError(f"Episode {np.argmax(lengths < 1)} has no steps; leave it out.")
+
+
+def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) -> None:
+    """Refuse counts that do not add up to what there is."""
+    # A single count that is too large is looked for first: a sum of such counts can overflow, and look right.
+    if (counts > num_rows).any() or counts.sum() != num_rows:
+        raise DemonstrationError(f"The lengths of the episodes do not add up to the {num_rows} {what}.")
+
+
+def as_array(values: Any, what: str) -> np.ndarray:
+    """`values` as an array of numbers with at least one axis."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DemonstrationError(f"{what} are not one array; give all rows the same shape ({error}).") from error
+    if array.dtype.kind not in INTEGERS + REALS:
+        raise DemonstrationError(
+            f"{what} have dtype {array.dtype}; convert them to booleans, integers or real numbers."
+        )
+    if array.ndim == 0:
+        raise DemonstrationError(f"{what} are a single number; expected an array with one row per step.")
+    return array
+
+
+def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[[int, int, Any], str]) -> None:
+    """Raise `message(episode, step, value)` about the first bad row, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DemonstrationError(message(*ragged.locate(row), ragged.values[row]))
+
+
+def _as_actions(values: Any, what: str) -> np.ndarray:
+    """Like `as_array`; one real number per step becomes a vector of width 1."""
+    array = as_array(values, what)
+    return array[:, None] if array.ndim == 1 and array.dtype.kind in REALS else array
+
+
+def _no_states(lengths: Int[np.ndarray, " B"]) -> Shaped[np.ndarray, "F 0"]:
+    return np.zeros((int(lengths.sum()) + len(lengths), 0), np.float32)
+
+
+def _check_final_observation(frames: list[np.ndarray], lengths: Int[np.ndarray, " B"]) -> None:
+    for i, (part, length) in enumerate(zip(frames, lengths.tolist(), strict=True)):
+        if len(part) != length + 1:
+            raise DemonstrationError(
+                f"Episode {i} has {len(part)} observations for {length} actions; expected {length + 1}: the "
+                "final observation, where the episode ended, is needed. If it is lost, repeat the last one."
+            )
+
+
+def _check_same_space(parts: list[np.ndarray], what: str) -> None:
+    """Every episode has the row shape of episode 0; actions are all integers or all real numbers."""
+    first = parts[0]
+    for i, part in enumerate(parts):
+        mixed = what == "Actions" and (part.dtype.kind in REALS) != (first.dtype.kind in REALS)
+        if mixed or part.shape[1:] != first.shape[1:]:
+            raise DemonstrationError(
+                f"{what} of episode {i} are {part.dtype} of shape {part.shape[1:]} each, those of episode 0 "
+                f"{first.dtype} of shape {first.shape[1:]}; bring all episodes into one space."
+            )
+
+
+def _check_observations(observations: Ragged) -> Ragged:
+    values = observations.values
+    shape, integers = values.shape[1:], values.dtype.kind in INTEGERS
+    kind = KIND_OF_RANK.get(len(shape))
+    if kind is None or (kind == "grid" and 0 in shape):
+        hint = "add a channel axis with frames[..., None]" if len(shape) == 2 else "reshape the frames"
+        raise DemonstrationError(
+            f"Each observation has shape {shape}, not a grid (H, W, C), a vector (D,) or an integer; {hint}."
+        )
+    if kind == "symbol":
+        if not integers:
+            raise DemonstrationError(
+                f"Each observation is one {values.dtype} number; cast to integers if these are symbols, "
+                "or reshape to (T+1, 1) if they are vectors of width 1."
+            )
+        refuse_where(
+            observations,
+            (values < 0) | (values > INT32_MAX),
+            lambda i, t, v: f"Episode {i}, observation {t} is symbol {v}; number symbols from 0 to {INT32_MAX}.",
+        )
+        return _cast(observations, np.int32)
+    if kind == "grid" and integers and _fits_uint8(values):
+        return _cast(observations, np.uint8)
+    return _cast_finite(observations, "observation")
+
+
+def _check_continuous(actions: Ragged, num_actions: int | None) -> Ragged:
+    shape = actions.values.shape[1:]
+    if num_actions is not None:
+        raise DemonstrationError(
+            f"num_actions is {num_actions}, but the actions are {actions.values.dtype}; "
+            "cast them to integers if they are discrete, else leave num_actions out."
+        )
+    if len(shape) != 1 or shape[0] == 0:
+        raise DemonstrationError(f"Each action has shape {shape}; reshape to (A,), with A at least 1.")
+    return _cast_finite(actions, "action")
+
+
+def _check_discrete(actions: Ragged, num_actions: int | None) -> Ragged:
+    values = actions.values
+    if values.ndim != 1:
+        raise DemonstrationError(
+            f"Each action is {values.dtype} of shape {values.shape[1:]}; a discrete action is one integer: "
+            "squeeze an axis of length 1, or cast to float if the actions are continuous."
+        )
+    limit = INT32_MAX if num_actions is None else operator.index(num_actions)
+    refuse_where(
+        actions,
+        values < 0,
+        lambda i, t, v: f"Episode {i}, step {t}: action {v} is negative; number actions from 0.",
+    )
+    refuse_where(
+        actions,
+        values >= limit,
+        lambda i, t, v: (
+            f"Episode {i}, step {t}: action {v} is not among the {limit} actions 0 to {limit - 1}; "
+            "raise num_actions or renumber the actions."
+        ),
+    )
+    return _cast(actions, np.int32)
+
+
+def _fits_uint8(values: np.ndarray) -> bool:
+    return values.dtype in (np.uint8, np.bool_) or bool(values.min() >= 0 and values.max() <= 255)
+
+
+def _cast(ragged: Ragged, dtype: type) -> Ragged:
+    return Ragged(ragged.values.astype(dtype, copy=False), ragged.counts)
+
+
+def _cast_finite(ragged: Ragged, what: str) -> Ragged:
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
+        cast = _cast(ragged, np.float32)
+    finite = np.isfinite(cast.values).reshape(len(cast.values), -1)
+    if not finite.all():
+        refuse_where(
+            ragged,
+            ~finite.all(axis=1),
+            lambda i, t, _: (
+                f"Episode {i}, {what} {t} holds NaN, infinity or a number too large for float32; "
+                "repair it or leave the episode out."
+            ),
+        )
+    return cast

@@ -1,0 +1,382 @@
+"""Demonstrations: episodes of different lengths, with what is known about their segments.
+
+A demonstration is T+1 observations, the last one where it ended, and T actions. See `Demonstrations`.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+from jaxtyping import Int, Shaped
+from numpy.typing import ArrayLike
+
+from compile_il.demos.checks import (
+    KIND_OF_RANK,
+    ActionKind,
+    DemonstrationError,
+    ObservationKind,
+    check_packed,
+    pack_episodes,
+)
+from compile_il.demos.join import join_storages
+from compile_il.demos.labels import (
+    EpisodeLabels,
+    PartialLabels,
+    check_label_boundaries,
+    check_label_codes,
+    reveal_truth,
+)
+from compile_il.demos.storage import Ragged, Storage
+from compile_il.demos.truth import EpisodeTruth, Truth, check_true_boundaries, check_true_codes
+from compile_il.demos.views import Packed, Padded, pack, pad
+from compile_il.demos.words import describe
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """One episode: T+1 observations and T actions. `len` of it is T."""
+
+    observations: Shaped[np.ndarray, "num_frames ..."]
+    actions: Shaped[np.ndarray, "T ..."]
+    truth: EpisodeTruth | None = None
+    labels: EpisodeLabels | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Demonstrations:
+    """One or more demonstrations of one task, or of many, in one observation space and one action space.
+
+    Made by `from_arrays`, `from_packed`, `load` or `from_minari`, which check all they are given and raise
+    `DemonstrationError`. Never changed afterwards: arrays are read-only, methods return new objects.
+
+    | kind       | given as                         | kept as                                         |
+    |------------|----------------------------------|-------------------------------------------------|
+    | grid       | (H, W, C) per frame              | uint8 if integers within 0 to 255, else float32 |
+    | vector     | (D,) per frame, D may be 0       | float32                                         |
+    | symbol     | an integer >= 0 per frame        | int32                                           |
+    | discrete   | an integer >= 0 per step         | int32, with `num_actions`                       |
+    | continuous | (A,) floats per step, or a float | float32, (A,)                                   |
+
+    Attributes:
+      storage: the packed arrays behind it all; `observations` and `actions` are views of these.
+    """
+
+    storage: Storage
+
+    # Ways in
+
+    @classmethod
+    def from_arrays(
+        cls,
+        observations: Sequence[Any] | None,
+        actions: Sequence[Any],
+        *,
+        num_actions: int | None = None,
+        boundaries: Sequence[Any] | None = None,
+        codes: Sequence[Any] | None = None,
+    ) -> Self:
+        """Demonstrations from lists with one array per episode. The arrays are copied.
+
+        Args:
+          observations: T+1 observations per episode, the final one included; None if there are no states.
+          actions: T actions per episode.
+          num_actions: how many discrete actions there are; by default the largest one plus 1.
+          boundaries: the true inner boundaries, where known: M-1 steps within 1 to T-1 per episode.
+          codes: the true codes, where known: M numbers per episode.
+        """
+        packed = pack_episodes(observations, actions)
+        return cls.from_packed(*packed, num_actions=num_actions).with_truth(boundaries=boundaries, codes=codes)
+
+    @classmethod
+    def from_packed(
+        cls,
+        frames: ArrayLike | None,
+        actions: ArrayLike,
+        lengths: ArrayLike,
+        *,
+        num_actions: int | None = None,
+        truth: Truth | None = None,
+        labels: PartialLabels | None = None,
+    ) -> Self:
+        """Demonstrations from arrays that hold all episodes end to end.
+
+        Arrays that have their final dtype are not copied: do not write to them afterwards.
+
+        Args:
+          frames: the observations of all episodes, T+1 rows for each; None if there are no states.
+          actions: the actions of all episodes, T rows for each.
+          lengths: the number of steps T of each episode.
+          num_actions: how many discrete actions there are; by default the largest one plus 1.
+          truth: where the segments are and what they do.
+          labels: what a learner is told of it.
+        """
+        demos = cls(check_packed(frames, actions, lengths, num_actions))
+        if truth is not None:
+            demos = demos.with_truth(boundaries=truth.boundaries, codes=truth.codes)
+        if labels is not None:
+            demos = demos.with_labels(boundaries=labels.boundaries, codes=labels.codes)
+        return demos
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Demonstrations"]) -> Self:
+        """The episodes of all parts, in order.
+
+        Parts must lie in one space and know the same about the truth. If some have labels, the labels of the
+        others are unknown.
+        """
+        return cls(join_storages([part.storage for part in parts]))
+
+    # What is in it
+
+    @property
+    def observations(self) -> list[np.ndarray]:
+        """For each episode, its T+1 observations."""
+        return self.storage.observations.parts
+
+    @property
+    def actions(self) -> list[np.ndarray]:
+        """For each episode, its T actions."""
+        return self.storage.actions.parts
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " B"]:
+        """For each episode, its number of steps T."""
+        return self.storage.actions.counts
+
+    @cached_property
+    def truth(self) -> Truth | None:
+        """Where the segments are and what they do; None if neither is known."""
+        boundaries, codes = self.storage.true_boundaries, self.storage.true_codes
+        if boundaries is None and codes is None:
+            return None
+        return Truth(_parts(boundaries), _parts(codes))
+
+    @cached_property
+    def labels(self) -> PartialLabels | None:
+        """What a learner is told, step by step; None if nothing."""
+        boundaries, codes = self.storage.label_boundaries, self.storage.label_codes
+        return None if boundaries is None or codes is None else PartialLabels(boundaries.parts, codes.parts)
+
+    @property
+    def observation_kind(self) -> ObservationKind:
+        """`"grid"`, `"vector"` or `"symbol"`."""
+        return KIND_OF_RANK[len(self.observation_shape)]
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Shape of one observation: (H, W, C), (D,) or ()."""
+        return self.storage.observations.values.shape[1:]
+
+    @property
+    def action_kind(self) -> ActionKind:
+        """`"discrete"` or `"continuous"`."""
+        return "continuous" if self.num_actions is None else "discrete"
+
+    @property
+    def num_actions(self) -> int | None:
+        """How many discrete actions there are; None if actions are continuous."""
+        return self.storage.num_actions
+
+    @property
+    def action_dim(self) -> int | None:
+        """Width A of continuous actions; None if actions are discrete."""
+        return self.storage.actions.values.shape[1] if self.num_actions is None else None
+
+    @property
+    def num_frames(self) -> int:
+        """Observations in all episodes together."""
+        return len(self.storage.observations.values)
+
+    @property
+    def num_steps(self) -> int:
+        """Actions in all episodes together."""
+        return len(self.storage.actions.values)
+
+    @property
+    def max_length(self) -> int:
+        """Steps of the longest episode."""
+        return int(self.lengths.max())
+
+    # Some of it
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[Demonstration]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Demonstration: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Self: ...
+    def __getitem__(self, index: Any) -> "Demonstration | Demonstrations":
+        """A demonstration for an integer; a set of them for a slice, integers, or a boolean per episode."""
+        if isinstance(index, int | np.integer):
+            return self._one(int(index))
+        chosen = np.arange(len(self))[index]
+        if chosen.ndim != 1:
+            raise IndexError("Episodes lie along one axis; index with an integer, a slice or a flat array.")
+        if chosen.size == 0:
+            raise DemonstrationError(f"This selects none of the {len(self)} episodes; at least one is needed.")
+        return self._take(chosen)
+
+    def _take(self, indices: Int[np.ndarray, " n"]) -> Self:
+        return type(self)(self.storage.take(indices))
+
+    def _one(self, i: int) -> Demonstration:
+        truth, labels = None, None
+        if self.truth is not None:
+            truth = EpisodeTruth(_entry(self.truth.boundaries, i), _entry(self.truth.codes, i))
+        if self.labels is not None:
+            labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i])
+        return Demonstration(self.observations[i], self.actions[i], truth, labels)
+
+    def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
+        """Two sets, shuffled, that share no episode: `fraction` of the episodes, and the rest."""
+        num_first = round(fraction * len(self))
+        if not 0 < num_first < len(self):
+            raise DemonstrationError(
+                f"A fraction of {fraction} of {len(self)} episodes is {num_first} of them; "
+                "choose one that leaves at least one episode on either side."
+            )
+        order = np.random.default_rng(seed).permutation(len(self))
+        return self._take(order[:num_first]), self._take(order[num_first:])
+
+    def batches(self, batch_size: int, *, seed: int | None = None, drop_remainder: bool = False) -> Iterator[Self]:
+        """One epoch: every episode once, in sets of `batch_size`, shuffled if there is a seed.
+
+        The last set is smaller if `batch_size` does not divide the number of episodes, or dropped on request.
+        """
+        if batch_size < 1 or (drop_remainder and batch_size > len(self)):
+            raise DemonstrationError(f"No batches of {batch_size} from {len(self)} episodes; use 1 to {len(self)}.")
+        order = np.arange(len(self)) if seed is None else np.random.default_rng(seed).permutation(len(self))
+        end = len(self) - len(self) % batch_size if drop_remainder else len(self)
+        return (self._take(order[i : i + batch_size]) for i in range(0, end, batch_size))
+
+    # All of it, in arrays of one shape
+
+    def padded(self, max_length: int | None = None) -> Padded:
+        """All episodes as one batch: T is `max_length`, by default the longest, and padding is zero."""
+        return pad(self.storage, max_length)
+
+    def packed(self, num_frames: int | None = None, *, max_length: int | None = None) -> Packed:
+        """All episodes as one batch whose frames are end to end, without padding in between.
+
+        Args:
+          num_frames: append zero frames up to this number, so that a compiled program sees one shape.
+          max_length: T of the other arrays; by default the longest episode.
+        """
+        return pack(self.storage, num_frames, max_length)
+
+    # What is known about segments
+
+    def with_truth(
+        self, boundaries: Sequence[Any] | Ragged | None = None, codes: Sequence[Any] | Ragged | None = None
+    ) -> Self:
+        """The same demonstrations with this truth in place of theirs; without arguments, with none.
+
+        Args:
+          boundaries: M-1 inner boundaries per episode, or None if unknown.
+          codes: M codes per episode, or None if unknown.
+        """
+        starts = None if boundaries is None else check_true_boundaries(boundaries, self.lengths)
+        ids = None if codes is None else check_true_codes(codes, self.lengths, starts)
+        return type(self)(self.storage._replace(true_boundaries=starts, true_codes=ids))
+
+    def with_labels(self, boundaries: Sequence[Any] | None = None, codes: Sequence[Any] | None = None) -> Self:
+        """The same demonstrations with these labels in place of theirs; without arguments, with none.
+
+        Labels may contradict the truth, as people's labels do, but not each other.
+
+        Args:
+          boundaries: for each episode None, or one number per step: 1 a segment starts here, 0 none does,
+            `UNKNOWN`.
+          codes: for each episode None, or one number per step: a code, `UNKNOWN`.
+        """
+        if boundaries is None and codes is None:
+            return type(self)(self.storage._replace(label_boundaries=None, label_codes=None))
+        starts = check_label_boundaries(boundaries, self.lengths)
+        ids = check_label_codes(codes, self.lengths, starts)
+        return type(self)(self.storage._replace(label_boundaries=starts, label_codes=ids))
+
+    def reveal(self, *, boundaries: bool = True, codes: bool = True, fraction: float = 1.0, seed: int = 0) -> Self:
+        """The same demonstrations with the truth about some of them as labels, and nothing about the others.
+
+        With one seed, the episodes shown at a smaller fraction are among those shown at a larger one. Codes,
+        being per step, also show the boundaries between segments of different codes.
+
+        Args:
+          boundaries: whether to tell where segments start.
+          codes: whether to tell what segments do.
+          fraction: part of the episodes to show, above 0 and up to 1; at least one is shown.
+          seed: chooses the episodes.
+        """
+        return type(self)(reveal_truth(self.storage, boundaries=boundaries, codes=codes, fraction=fraction, seed=seed))
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write everything to an npz file, whole or not at all, and return its path.
+
+        Args:
+          path: where; `.npz` is appended if there is no suffix.
+          overwrite: whether an existing file may be replaced.
+        """
+        from compile_il.demos.files import save
+
+        return save(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Demonstrations":
+        """Read what `save` wrote, and check all of it again. Nothing in the file is ever executed."""
+        from compile_il.demos.files import load
+
+        return load(path)
+
+    def to_minari(self, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
+        """Write everything to a dataset in the local Minari store. Needs `pip install 'compile-il[minari]'`.
+
+        Args:
+          dataset_id: such as `namespace/name-v0`.
+          overwrite: whether an existing dataset may be replaced.
+          env_id: the Gymnasium environment that the demonstrations come from, if it is registered.
+        """
+        from compile_il.demos.minari import to_minari
+
+        to_minari(self, dataset_id, overwrite=overwrite, env_id=env_id)
+
+    @classmethod
+    def from_minari(cls, dataset_id: str) -> "Demonstrations":
+        """Read a dataset from the local Minari store, ours or another's; nothing is downloaded.
+
+        Observations and actions must lie in a Box or a Discrete space. Truth and labels are read where all
+        episodes have them. Needs `pip install 'compile-il[minari]'`.
+        """
+        from compile_il.demos.minari import from_minari
+
+        return from_minari(dataset_id)
+
+    # As a value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Demonstrations) and self.storage.equals(other.storage)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Demonstrations({describe(self.storage)})"
+
+
+def _parts(ragged: Ragged | None) -> list[np.ndarray] | None:
+    return None if ragged is None else ragged.parts
+
+
+def _entry(parts: list[np.ndarray] | None, i: int) -> np.ndarray | None:
+    return None if parts is None else parts[i]

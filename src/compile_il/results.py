@@ -1,0 +1,67 @@
+"""Result files: what was measured, with everything needed to measure it again."""
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from compile_il.files import replace_file
+
+RESULTS = Path("results")
+
+
+def hardware() -> dict[str, Any]:
+    """The machine, as far as it can be told."""
+    device = jax.devices()[0]
+    return {
+        "platform": device.platform,
+        "device": device.device_kind if device.platform != "cpu" else _processor(),
+        "num_devices": jax.device_count(),
+        "num_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def commit() -> str:
+    """The commit the code came from, with a mark where files have been changed since.
+
+    Where there is no repository to ask, such as on a machine that got a copy of the files, the variable
+    COMPILE_IL_COMMIT says it.
+    """
+    if "COMPILE_IL_COMMIT" in os.environ:
+        return os.environ["COMPILE_IL_COMMIT"]
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def write_result(path: Path, *, config: Any, seeds: list[int], wall_time: float, figures: Any) -> None:
+    """Writes figures with their config, commit, seeds, hardware and wall time in seconds."""
+    result = {
+        "config": config,
+        "commit": commit(),
+        "seeds": seeds,
+        "hardware": hardware(),
+        "wall_time": round(wall_time, 2),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": figures,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(result, indent=2) + "\n")
