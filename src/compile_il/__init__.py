@@ -1,0 +1,19 @@
+"""compile-il: demonstrations in, skills out.
+
+Where each skill starts and ends, which skill it is, a policy that executes it, and a rule that says when it is done;
+after CompILE (Kipf et al., ICML 2019).
+"""
+
+import importlib.util
+
+from compile_il.demos import Demonstrations
+from compile_il.generate import demonstrate
+from compile_il.worlds import WORLDS, make_world
+
+__version__ = "0.1.0"
+__all__ = ["WORLDS", "Demonstrations", "demonstrate", "make_world"]
+
+if importlib.util.find_spec("gymnasium") is not None:
+    from compile_il.worlds import gym as _gym
+
+    _gym.register()

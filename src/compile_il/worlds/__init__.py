@@ -1,0 +1,58 @@
+"""Worlds: pure JAX functions of one episode, and the names by which people ask for them."""
+
+import dataclasses
+import difflib
+from typing import Any
+
+from compile_il.worlds.grid import GridLevel, GridState, GridWorld
+from compile_il.worlds.reacher import ReacherLevel, ReacherState, ReacherWorld
+from compile_il.worlds.symbols import SymbolsLevel, SymbolsState, SymbolsWorld
+from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError
+
+__all__ = [
+    "WORLDS",
+    "ActingWorld",
+    "Episode",
+    "GridLevel",
+    "GridState",
+    "GridWorld",
+    "ReacherLevel",
+    "ReacherState",
+    "ReacherWorld",
+    "Step",
+    "SymbolsLevel",
+    "SymbolsState",
+    "SymbolsWorld",
+    "World",
+    "WorldError",
+    "make_world",
+]
+
+WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
+    "grid-pickup": GridWorld(kind="pickup"),
+    "grid-visit": GridWorld(kind="visit"),
+    "reacher": ReacherWorld(),
+    "symbols": SymbolsWorld(),
+}
+"""Each world under its public name, with the paper's options."""
+
+
+def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
+    """A world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`."""
+    if name not in WORLDS:
+        raise WorldError(
+            f"There is no world {name!r}{_suggest(name, list(WORLDS))} Choose one of: {', '.join(WORLDS)}."
+        )
+    world = WORLDS[name]
+    known = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
+    for option in options:
+        if option not in known:
+            raise WorldError(
+                f"World {name!r} has no option {option!r}{_suggest(option, known)} It has: {', '.join(known)}."
+            )
+    return dataclasses.replace(world, **options)
+
+
+def _suggest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."

@@ -1,0 +1,210 @@
+"""Drawings of the worlds, from observations alone, so that any saved demonstration can be drawn.
+
+Matplotlib is imported inside the functions: worlds are stepped far more often than drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compile_il.worlds.reacher import LINK_LENGTH, TARGET_RADIUS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FLOOR, CHECK, WALL, WALL_EDGE = "#f6f3ec", "#efeadf", "#3d4756", "#2a323e"
+INK, PAPER, PLAYER = "#1f2733", "#ffffff", "#ffffff"
+PATH_COLORS = ("#1971c2", "#e8590c", "#2f9e44", "#9c36b5", "#c2255c", "#0b7285", "#5f3dc4", "#846358")
+"""One colour a segment, or a skill; used in turn."""
+
+_IMAGE_INCHES, _IMAGE_DPI = 4.0, 120
+
+
+def grid_image(observations: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The last of the observations with the path so far, as red, green and blue bytes."""
+    figure, axes = _new_figure()
+    draw_grid(axes, observations[-1], path=player_cells(observations))
+    return figure_pixels(figure)
+
+
+def reacher_image(observations: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """The last of the observations with the trail of the tip, as red, green and blue bytes."""
+    figure, axes = _new_figure()
+    draw_reacher(axes, observations[-1], trail=fingertips(observations))
+    return figure_pixels(figure)
+
+
+def player_cells(observations: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Row and column of the player in each observation."""
+    size = observations.shape[2]
+    flat = observations[..., -1].reshape(len(observations), -1).argmax(axis=1)
+    return np.stack([flat // size, flat % size], axis=1)
+
+
+def fingertips(observations: NDArray[np.float32]) -> NDArray[np.floating]:
+    """The position of the arm's tip in each observation."""
+    shoulder, reach = observations[:, -2], observations[:, -2] + observations[:, -1]
+    return LINK_LENGTH * np.stack([np.cos(shoulder) + np.cos(reach), np.sin(shoulder) + np.sin(reach)], axis=1)
+
+
+def draw_grid(
+    axes: Axes,
+    observation: NDArray[np.uint8],
+    *,
+    path: NDArray[np.int64] | None = None,
+    segments: NDArray[np.int64] | None = None,
+) -> None:
+    """Draws a level: walls, objects, the player and, where given, a path.
+
+    Args:
+      axes: where to draw.
+      observation: rows x columns x channels, as the world gives it.
+      path: row and column of the player over time, T + 1 of them.
+      segments: for each of the T steps a number that picks the colour of its piece of the path.
+    """
+    from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
+
+    num_rows, num_columns, num_channels = observation.shape
+    axes.add_patch(Rectangle((-0.5, -0.5), num_columns, num_rows, facecolor=FLOOR, zorder=0))
+    for row in range(num_rows):
+        for column in range(num_columns):
+            if observation[row, column, num_channels - 2]:
+                box = FancyBboxPatch(
+                    (column - 0.42, row - 0.42),
+                    0.84,
+                    0.84,
+                    boxstyle="round,pad=0.06,rounding_size=0.14",
+                    linewidth=0.6,
+                )
+                box.set(facecolor=WALL, edgecolor=WALL_EDGE, zorder=1)
+                axes.add_patch(box)
+            elif (row + column) % 2:
+                axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=CHECK, zorder=0.5))
+    if path is not None:
+        draw_path(
+            axes,
+            path[:, ::-1] + _lanes(path)[:, ::-1],
+            segments,
+            width=0.1 * _points_per_unit(axes, num_rows),
+        )
+    for row, column, kind in np.argwhere(observation[..., : num_channels - 2]).tolist():
+        draw_object(axes, column, row, kind)
+    for row, column in np.argwhere(observation[..., num_channels - 1]).tolist():
+        axes.add_patch(Circle((column, row), 0.3, facecolor=PLAYER, edgecolor=INK, linewidth=1.6, zorder=5))
+        for eye in (-0.1, 0.1):
+            axes.add_patch(Circle((column + eye, row - 0.06), 0.045, facecolor=INK, zorder=6))
+    _frame(axes, (-0.5, num_columns - 0.5), (num_rows - 0.5, -0.5))
+
+
+def draw_object(axes: Axes, x: float, y: float, kind: int, scale: float = 0.32) -> None:
+    """Draws one object of the grid world; y points down, as rows do."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.transforms import Affine2D
+
+    from compile_il.worlds.glyphs import COLORS, GLYPHS
+
+    shape = GLYPHS[kind % len(GLYPHS)].transformed(Affine2D().scale(scale, -scale).translate(x, y))
+    axes.add_patch(PathPatch(shape, facecolor=COLORS[kind % len(COLORS)], edgecolor=PAPER, linewidth=0.7, zorder=4))
+
+
+def draw_reacher(
+    axes: Axes,
+    observation: NDArray[np.float32],
+    *,
+    trail: NDArray[np.floating] | None = None,
+    segments: NDArray[np.int64] | None = None,
+) -> None:
+    """Draws the arm, its targets (hollow once they are reached) and, where given, the trail of the tip."""
+    from matplotlib.patches import Circle
+
+    from compile_il.worlds.glyphs import COLORS
+
+    reach = 2 * LINK_LENGTH
+    axes.add_patch(Circle((0, 0), reach, facecolor=FLOOR, edgecolor=CHECK, linewidth=1.5, zorder=0))
+    for kind, (alpha, x, y) in enumerate(observation[:-2].reshape(-1, 3)):
+        if alpha == 0 and x == 0 and y == 0:
+            continue
+        color = COLORS[kind % len(COLORS)]
+        style = {"facecolor": color, "edgecolor": PAPER} if alpha > 0 else {"facecolor": "none", "edgecolor": color}
+        axes.add_patch(Circle((x, y), TARGET_RADIUS, linewidth=1.4, zorder=2, **style))
+    if trail is not None:
+        draw_path(axes, trail, segments, width=2.2)
+    shoulder, elbow = observation[-2:]
+    middle = LINK_LENGTH * np.array([np.cos(shoulder), np.sin(shoulder)])
+    tip = middle + LINK_LENGTH * np.array([np.cos(shoulder + elbow), np.sin(shoulder + elbow)])
+    arm = np.stack([np.zeros(2), middle, tip])
+    axes.plot(
+        *arm.T,
+        color=INK,
+        linewidth=6.5,
+        alpha=0.88,
+        solid_capstyle="round",
+        solid_joinstyle="round",
+        zorder=4,
+    )
+    axes.plot(*arm[:2].T, "o", color=PAPER, markersize=4.5, zorder=5)
+    axes.add_patch(Circle((tip[0], tip[1]), 0.009, facecolor=PLAYER, edgecolor=INK, linewidth=1.6, zorder=6))
+    limit = reach * 1.04
+    _frame(axes, (-limit, limit), (-limit, limit))
+
+
+def draw_path(axes: Axes, points: NDArray[np.floating], segments: NDArray[np.int64] | None, width: float) -> None:
+    """A line through T + 1 points, in one colour a segment, or fading in from the past."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    num_steps = len(points) - 1
+    if num_steps < 1:
+        return
+    if segments is None:
+        # Mixed with the floor's colour rather than transparent: overlapping ends would show as dots.
+        strength = np.linspace(0.3, 1.0, num_steps)[:, None]
+        shades = strength * np.array(to_rgba(PATH_COLORS[0])) + (1 - strength) * np.array(to_rgba(FLOOR))
+    else:
+        shades = np.array([to_rgba(PATH_COLORS[int(segment) % len(PATH_COLORS)]) for segment in segments])
+    lines = np.stack([points[:-1], points[1:]], axis=1)
+    axes.add_collection(LineCollection(list(lines), colors=shades, linewidths=width, capstyle="round", zorder=3))
+
+
+def _lanes(path: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Small sideways shifts, so that a path that returns over its own cells stays readable."""
+    seen: dict[tuple[int, int], int] = {}
+    lanes = []
+    previous = None
+    for cell in map(tuple, path.tolist()):
+        if cell != previous:
+            seen[cell] = seen.get(cell, -1) + 1
+        lanes.append(0.13 * min(seen[cell], 2))
+        previous = cell
+    return np.repeat(np.array(lanes)[:, None], 2, axis=1)
+
+
+def _points_per_unit(axes: Axes, num_units: int) -> float:
+    """Printer's points that one cell will measure once the axes show `num_units` of them."""
+    height = axes.get_window_extent().height / axes.figure.dpi * 72
+    return float(height) / num_units
+
+
+def _new_figure() -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_IMAGE_INCHES, _IMAGE_INCHES), dpi=_IMAGE_DPI, facecolor=PAPER)
+    return figure, figure.add_axes((0.0, 0.0, 1.0, 1.0))
+
+
+def figure_pixels(figure: Figure) -> NDArray[np.uint8]:
+    """A figure as an array of red, green and blue bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _frame(axes: Axes, x_limits: tuple[float, float], y_limits: tuple[float, float]) -> None:
+    axes.set(xlim=x_limits, ylim=y_limits, aspect="equal")
+    axes.set_axis_off()

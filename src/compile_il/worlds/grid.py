@@ -1,0 +1,226 @@
+"""The paper's grid world: walls, objects, a player, and lists of things to visit or to pick up.
+
+Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the rules in full,
+with what the paper leaves open, are in `docs/decisions.md`.
+"""
+
+import dataclasses
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
+
+from compile_il.worlds import boards
+from compile_il.worlds.maze import draw_walls, lattice_dim
+from compile_il.worlds.world import Episode, Reward, Step, check, expert_episode, task_reward
+
+Kind = Literal["pickup", "visit"]
+NUM_MOVES = boards.NUM_DIRECTIONS
+ACTION_NAMES = ("north", "east", "south", "west", "pick north", "pick east", "pick south", "pick west")
+OBJECT_NAMES = ("heart", "tree", "star", "gem", "moon", "bell", "drop", "flag", "key", "sun")
+
+
+class GridLevel(NamedTuple):
+    """What stays fixed: cells are flat indices, row * size + column. The task list holds object types."""
+
+    walls: Bool[Array, "size size"]
+    object_cells: Int[Array, " num_objects"]
+    object_types: Int[Array, " num_objects"]
+    player: Int[Array, ""]
+    tasks: Int[Array, " num_tasks"]
+
+
+class GridState(NamedTuple):
+    """What changes."""
+
+    player: Int[Array, ""]
+    present: Bool[Array, " num_objects"]
+    """Which objects have not been picked up."""
+    task_index: Int[Array, ""]
+    num_steps: Int[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class GridWorld:
+    """Options of the grid world; the defaults are the paper's."""
+
+    kind: Kind = "pickup"
+    """Whether things are to be picked up or visited."""
+    num_tasks: int = 3
+    """Length of the task list."""
+    num_objects: int = 6
+    """Objects in a level."""
+    num_types: int = 10
+    """Types that objects are drawn from."""
+    distinct_types: bool = False
+    """Whether no two objects of a level share a type."""
+    size: int = 10
+    """Cells along a side, the border included."""
+    wall_rate: float = 0.2
+    """Probability that an inner wall of the maze is kept."""
+    max_steps: int = 200
+    """Actions after which an episode is cut."""
+    reward: Reward = "dense"
+    """One reward a task, or a single one at the end."""
+
+    def __post_init__(self) -> None:
+        check(self.kind in ("pickup", "visit"), f"kind is {self.kind!r}", "use 'pickup' or 'visit'")
+        check(self.reward in ("dense", "sparse"), f"reward is {self.reward!r}", "use 'dense' or 'sparse'")
+        check(
+            5 <= self.size <= boards.MAX_SIZE,
+            f"size is {self.size}",
+            f"use 5 to {boards.MAX_SIZE} cells a side",
+        )
+        check(0.0 <= self.wall_rate <= 1.0, f"wall_rate is {self.wall_rate}", "use a probability, 0 to 1")
+        check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
+        check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
+        check(self.num_types >= 2, f"num_types is {self.num_types}", "use at least 2")
+        # Recursive backtracking opens every lattice cell and a passage to each but the first.
+        most = 2 * lattice_dim(self.size) ** 2 - 2
+        check(
+            1 <= self.num_objects <= most,
+            f"num_objects is {self.num_objects}",
+            f"size {self.size} holds 1 to {most}",
+        )
+        check(
+            not self.distinct_types or self.num_objects <= self.num_types,
+            f"{self.num_objects} objects of distinct types cannot be drawn from {self.num_types} types",
+            "use fewer objects or distinct_types=False",
+        )
+        if self.kind == "pickup":
+            check(
+                self.num_tasks <= self.num_objects,
+                f"{self.num_tasks} pick-ups need as many objects, and a level has {self.num_objects}",
+                f"use num_tasks <= {self.num_objects} or raise num_objects",
+            )
+        else:
+            check(
+                self.num_tasks == 1 or self.num_objects >= 2,
+                f"{self.num_tasks} visits need two objects to go between, and a level has {self.num_objects}",
+                "use num_objects >= 2",
+            )
+
+    @property
+    def num_actions(self) -> int:
+        """Move or pick up, in four directions."""
+        return 2 * NUM_MOVES
+
+    def level(self, key: PRNGKeyArray) -> GridLevel:
+        """A random level: a thinned maze, the player and the objects on connected cells, a task list."""
+        wall_key, place_key, type_key, task_key = jax.random.split(key, 4)
+        walls, anchor = draw_walls(wall_key, self.size, self.wall_rate)
+        start = boards.from_indices(anchor[None], jnp.array([True]), self.size)
+        reachable = boards.to_cells(boards.connected_to(start, boards.from_cells(~walls)))
+        # The cells with the highest of independent draws, in that order: distinct, uniform, in random order.
+        draws = jnp.pad(jax.random.uniform(place_key, (self.size - 2, self.size - 2)), 1)
+        _, cells = jax.lax.top_k(jnp.where(reachable, draws, -1.0).reshape(-1), self.num_objects + 1)
+        # Without the barrier, XLA on CPU selects once for the player and once more for the objects.
+        cells = jax.lax.optimization_barrier(cells)
+        types = self._draw_types(type_key)
+        return GridLevel(walls, cells[1:], types, cells[0], self._draw_tasks(task_key, types))
+
+    def _draw_types(self, key: PRNGKeyArray) -> Int[Array, " num_objects"]:
+        if self.distinct_types:
+            return jax.random.permutation(key, self.num_types)[: self.num_objects]
+        types = jax.random.randint(key, (self.num_objects,), 0, self.num_types)
+        # A visit list needs two types; a level of one type alone comes up once in 100,000.
+        uniform = jnp.all(types == types[0]) & (self.num_objects > 1)
+        return (
+            jnp.where(uniform & (jnp.arange(self.num_objects) == self.num_objects - 1), types + 1, types)
+            % self.num_types
+        )
+
+    def _draw_tasks(self, key: PRNGKeyArray, types: Int[Array, " num_objects"]) -> Int[Array, " num_tasks"]:
+        if self.kind == "pickup":
+            # Objects stand in random order, so the first ones are an ordered choice without replacement.
+            return types[: self.num_tasks]
+
+        def draw(previous: Int[Array, ""], priority: Array) -> tuple[Int[Array, ""], Int[Array, ""]]:
+            task = types[jnp.argmax(jnp.where(types != previous, priority, -1.0))]
+            return task, task
+
+        priorities = jax.random.uniform(key, (self.num_tasks, self.num_objects))
+        return jax.lax.scan(draw, jnp.array(-1, types.dtype), priorities)[1]
+
+    def start(self, level: GridLevel) -> GridState:
+        """All objects in place, the first task ahead."""
+        zero = jnp.array(0, jnp.int32)
+        return GridState(level.player, jnp.ones((self.num_objects,), bool), zero, zero)
+
+    def step(self, level: GridLevel, state: GridState, action: Int[Array, ""]) -> Step:
+        """Rules 8 to 12 of `docs/decisions.md`."""
+        target = state.player + self._offset(action % NUM_MOVES)
+        picks = action >= NUM_MOVES
+        wall = level.walls.reshape(-1)[target]
+        player = jnp.where(picks | wall, state.player, target)
+        wanted = level.object_types == level.tasks[state.task_index]
+        if self.kind == "pickup":
+            taken = picks & state.present & (level.object_cells == target)
+            done = jnp.any(taken & wanted)
+            failed = jnp.any(taken & ~wanted)
+        else:
+            taken = jnp.zeros_like(state.present)
+            done = jnp.any(wanted & (level.object_cells == player))
+            failed = jnp.array(False)
+        task_index = state.task_index + done
+        num_steps = state.num_steps + 1
+        finished = task_index == self.num_tasks
+        terminated = finished | failed
+        return Step(
+            state=GridState(player, state.present & ~taken, task_index, num_steps),
+            reward=task_reward(self.reward, done, finished),
+            terminated=terminated,
+            truncated=(num_steps >= self.max_steps) & ~terminated,
+        )
+
+    def observe(self, level: GridLevel, state: GridState) -> UInt8[Array, "size size channels"]:
+        """One channel of 0 and 1 for each object type, one for walls, one for the player."""
+        num_cells = self.size * self.size
+        cells = jnp.arange(num_cells)
+        # First what stands on each cell (at most one thing beside the player), then one comparison a channel.
+        here = (cells[:, None] == level.object_cells) & state.present
+        nothing, wall_channel, player_channel = self.num_types + 2, self.num_types, self.num_types + 1
+        things = jnp.min(jnp.where(here, level.object_types, nothing), axis=1)
+        things = jnp.where(level.walls.reshape(-1), wall_channel, things).astype(jnp.uint8)
+        channels = jnp.arange(self.num_types + 2, dtype=jnp.uint8)
+        is_player = (cells == state.player)[:, None] & (channels == player_channel)
+        seen = (things[:, None] == channels) | is_player
+        return seen.astype(jnp.uint8).reshape(self.size, self.size, self.num_types + 2)
+
+    def plan(self, level: GridLevel) -> boards.Directions:
+        """For each task the flow towards the nearest wanted object, given what the expert took before (rule 14)."""
+        open_cells = boards.from_cells(~level.walls)
+
+        def plan_task(state: GridState, task_index: Int[Array, ""]) -> tuple[GridState, boards.Directions]:
+            wanted = state.present & (level.object_types == level.tasks[task_index])
+            flow = boards.flow_to(boards.from_indices(level.object_cells, wanted, self.size), open_cells)
+
+            def follow(state: GridState) -> GridState:
+                return self.step(level, state, self._follow(level, flow, state)).state
+
+            return jax.lax.while_loop(lambda state: state.task_index == task_index, follow, state), flow
+
+        return jax.lax.scan(plan_task, self.start(level), jnp.arange(self.num_tasks, dtype=jnp.int32))[1]
+
+    def expert(self, level: GridLevel, plan: boards.Directions, state: GridState) -> Int[Array, ""]:
+        """Follows the current task's flow; in a pick-up world the last move becomes the pick-up."""
+        task_index = jnp.minimum(state.task_index, self.num_tasks - 1)
+        return self._follow(level, jax.tree.map(lambda flows: flows[task_index], plan), state)
+
+    def _follow(self, level: GridLevel, flow: boards.Directions, state: GridState) -> Int[Array, ""]:
+        direction = flow.at(state.player)
+        if self.kind == "visit":
+            return direction
+        wanted = state.present & (level.object_types == level.tasks[state.task_index])
+        arrives = jnp.any(wanted & (level.object_cells == state.player + self._offset(direction)))
+        return direction + NUM_MOVES * arrives
+
+    def _offset(self, direction: Int[Array, ""]) -> Int[Array, ""]:
+        # North, east, south, west as a step in flat cell indices; arithmetic beats a table look-up on every device.
+        step = jnp.where(direction % 2 == 0, self.size, 1)
+        return jnp.where((direction == 0) | (direction == 3), -step, step)
+
+    def episode(self, key: PRNGKeyArray) -> Episode:
+        """A random level and its expert demonstration."""
+        return expert_episode(self, key)

@@ -1,0 +1,188 @@
+"""The worlds as Gymnasium environments: `CompILE/GridPickup-v0`, `CompILE/GridVisit-v0`, `CompILE/Reacher-v0`.
+
+A thin edge: every rule is in the world's pure functions; here one episode at a time is stepped on the CPU.
+"""
+
+import functools
+from typing import Any, Generic, Literal, TypeVar
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, UInt32
+from numpy.typing import NDArray
+
+from compile_il.worlds import draw
+from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
+from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
+from compile_il.worlds.text import grid_text, reacher_text
+from compile_il.worlds.world import ActingWorld, Reward, Step
+
+NUM_RL_STEPS = 50
+"""The paper's limit for reinforcement learning in the grid world."""
+
+NO_TASK = -1
+"""The current task in `info` once all tasks are done."""
+
+RenderMode = Literal["rgb_array", "ansi"]
+Action = TypeVar("Action")
+AnyWorld = TypeVar("AnyWorld", bound=ActingWorld)
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _begin(world: ActingWorld, seed: UInt32[Array, ""]) -> tuple[Any, Any, Array]:
+    level = world.level(jax.random.key(seed))
+    state = world.start(level)
+    return level, state, world.observe(level, state)
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _begin_on(world: ActingWorld, level: Any) -> tuple[Any, Array]:
+    state = world.start(level)
+    return state, world.observe(level, state)
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _advance(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple[Step, Array]:
+    step = world.step(level, state, action)
+    return step, world.observe(level, step.state)
+
+
+class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
+    """One world as an environment. `info` holds the task list, the current task, how many are done, and success.
+
+    `reset(options={"level": level})` starts on a given level instead of a random one.
+    """
+
+    world: AnyWorld
+    task_names: tuple[str, ...]
+
+    def __init__(self, render_mode: RenderMode | None) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise ValueError(f"render_mode is {render_mode!r}: use one of {self.metadata['render_modes']} or None.")
+        self.render_mode = render_mode
+        # One step of one episode is far too small to send to an accelerator.
+        self._device = jax.local_devices(backend="cpu")[0]
+        self._frames: list[NDArray[Any]] = []
+        self._running = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """A fresh random level, or the one given in the options."""
+        super().reset(seed=seed)
+        unknown = set(options or {}) - {"level"}
+        if unknown:
+            raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
+        with jax.default_device(self._device):
+            if options and "level" in options:
+                self._level = options["level"]
+                self._state, observation = _begin_on(self.world, self._level)
+            else:
+                level_seed = int(self.np_random.integers(2**32, dtype=np.uint32))
+                self._level, self._state, observation = _begin(self.world, np.uint32(level_seed))
+        self._frames = [np.asarray(observation)]
+        self._running = True
+        return self._frames[-1].copy(), self._info()
+
+    def step(self, action: Action) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Takes one action."""
+        if not self._running:
+            raise RuntimeError("The episode has ended or not begun: call reset() before step().")
+        if not self.action_space.contains(action):
+            raise ValueError(f"Action {action!r} is not in {self.action_space}.")
+        with jax.default_device(self._device):
+            step, observation = self._move(np.asarray(action))
+        self._state = step.state
+        self._frames.append(np.asarray(observation))
+        terminated, truncated = bool(step.terminated), bool(step.truncated)
+        self._running = not (terminated or truncated)
+        return self._frames[-1].copy(), float(step.reward), terminated, truncated, self._info()
+
+    def _move(self, action: NDArray[Any]) -> tuple[Step, Array]:
+        return _advance(self.world, self._level, self._state, action)
+
+    def _info(self) -> dict[str, Any]:
+        tasks = np.array(self._level.tasks)
+        task_index = int(self._state.task_index)
+        task = int(tasks[task_index]) if task_index < len(tasks) else NO_TASK
+        return {
+            "tasks": tasks,
+            "task": task,
+            "task_index": task_index,
+            "task_name": self.task_names[task % len(self.task_names)] if task != NO_TASK else "done",
+            "success": task_index == len(tasks),
+        }
+
+
+class GridEnv(WorldEnv[np.int64, GridWorld]):
+    """The grid world; see `compile_il.worlds.grid`."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012 (Gymnasium's own shape)
+    task_names = OBJECT_NAMES
+
+    def __init__(
+        self,
+        kind: Literal["pickup", "visit"] = "pickup",
+        num_tasks: int = 3,
+        reward: Reward = "dense",
+        max_steps: int = NUM_RL_STEPS,
+        render_mode: RenderMode | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(render_mode)
+        world = GridWorld(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
+        self.world = world
+        self.observation_space = spaces.Box(0, 1, (world.size, world.size, world.num_types + 2), np.uint8)
+        self.action_space = spaces.Discrete(world.num_actions)
+
+    def render(self) -> Any:
+        """The level with the path so far, as an image or as text."""
+        if self.render_mode == "ansi":
+            return grid_text(self._frames[-1])
+        return draw.grid_image(np.stack(self._frames)) if self.render_mode == "rgb_array" else None
+
+
+class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
+    """The reacher; see `compile_il.worlds.reacher`."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 16}  # noqa: RUF012 (Gymnasium's own shape)
+    task_names = TARGET_NAMES
+
+    def __init__(
+        self,
+        num_tasks: int = 3,
+        reward: Reward = "dense",
+        max_steps: int = 100,
+        render_mode: RenderMode | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(render_mode)
+        world = ReacherWorld(num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
+        self.world = world
+        turned = np.pi + max_steps * TIME_STEP * MAX_SPEED
+        far = TARGET_BELT[1]
+        high = np.array([1.0, far, far] * world.num_types + [turned] * 2, np.float32)
+        low = np.array([0.0, -far, -far] * world.num_types + [-turned] * 2, np.float32)
+        self.observation_space = spaces.Box(low, high, dtype=np.float32)
+        self.action_space = spaces.Box(-MAX_SPEED, MAX_SPEED, (2,), np.float32)
+
+    def render(self) -> Any:
+        """The arm, its targets and the trail of its tip, as an image or as text."""
+        if self.render_mode == "ansi":
+            return reacher_text(self._frames[-1])
+        return draw.reacher_image(np.stack(self._frames)) if self.render_mode == "rgb_array" else None
+
+
+def register() -> None:
+    """Makes the environments known to `gymnasium.make`; importing `compile_il` does this."""
+    for name, entry_point, options in (
+        ("GridPickup", "gym:GridEnv", {"kind": "pickup"}),
+        ("GridVisit", "gym:GridEnv", {"kind": "visit"}),
+        ("Reacher", "gym:ReacherEnv", {}),
+        ("ReacherMujoco", "reacher_mujoco:MujocoReacherEnv", {}),
+    ):
+        identifier = f"CompILE/{name}-v0"
+        if identifier not in gymnasium.registry:
+            gymnasium.register(identifier, entry_point=f"compile_il.worlds.{entry_point}", kwargs=options)

@@ -1,0 +1,76 @@
+"""The toy task of the official code: runs of repeated symbols, demonstrations without states.
+
+A demonstration is a list of `num_tasks` distinct symbols, each repeated 1 to `max_repeats` times; the symbols are the
+actions. See `docs/decisions.md` for the end symbol that is not here.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from compile_il.worlds.world import Episode, check
+
+
+class SymbolsLevel(NamedTuple):
+    """The symbols of the runs, in order."""
+
+    tasks: Int[Array, " num_tasks"]
+
+
+class SymbolsState(NamedTuple):
+    """Nothing to see; which run a step belongs to."""
+
+    task_index: Int[Array, ""]
+
+
+@dataclasses.dataclass(frozen=True)
+class SymbolsWorld:
+    """Options of the symbols task; the defaults are the official code's."""
+
+    num_tasks: int = 3
+    """Number of runs."""
+    num_symbols: int = 5
+    """Symbols to draw from, without replacement."""
+    max_repeats: int = 4
+    """Longest run."""
+    max_steps: int = 200
+    """Steps after which a demonstration is cut."""
+
+    def __post_init__(self) -> None:
+        check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
+        check(self.max_repeats >= 1, f"max_repeats is {self.max_repeats}", "use at least 1")
+        check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
+        check(
+            self.num_tasks <= self.num_symbols,
+            f"{self.num_tasks} runs of distinct symbols cannot be drawn from {self.num_symbols}",
+            f"use num_tasks <= {self.num_symbols} or raise num_symbols",
+        )
+
+    @property
+    def num_actions(self) -> int:
+        """One action a symbol."""
+        return self.num_symbols
+
+    def observe(self, level: SymbolsLevel, state: SymbolsState) -> Float[Array, "0"]:
+        """An observation of width zero."""
+        return jnp.zeros((0,), jnp.float32)
+
+    def episode(self, key: PRNGKeyArray) -> Episode:
+        """Runs of distinct symbols."""
+        symbol_key, repeat_key = jax.random.split(key)
+        tasks = jax.random.permutation(symbol_key, self.num_symbols)[: self.num_tasks]
+        ends = jnp.cumsum(jax.random.randint(repeat_key, (self.num_tasks,), 1, self.max_repeats + 1))
+        num_steps = min(self.max_steps, self.num_tasks * self.max_repeats)
+        run = jnp.searchsorted(ends, jnp.arange(num_steps + 1), side="right").astype(jnp.int32)
+        segment_index = jnp.minimum(run, self.num_tasks - 1)[:-1]
+        return Episode(
+            level=SymbolsLevel(tasks),
+            states=SymbolsState(run),
+            actions=tasks[segment_index],
+            segment_index=segment_index,
+            length=jnp.minimum(ends[-1], num_steps),
+            success=ends[-1] <= num_steps,
+        )

@@ -1,0 +1,135 @@
+"""What a world is: pure functions of one episode, and the one loop that lets its expert act.
+
+A world is a frozen dataclass of options; its methods are pure JAX functions of ONE episode, so `jax.jit` can take the
+world as a static argument and `jax.vmap` makes a batch. A *level* is what stays fixed (walls, targets, the task
+list), a *state* what changes. States are small; observations are made from them only where they are needed.
+"""
+
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+Reward = Literal["dense", "sparse"]
+
+
+class WorldError(ValueError):
+    """Options of a world that cannot work; the message says what to change."""
+
+
+class Step(NamedTuple):
+    """What an action led to."""
+
+    state: Any
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+
+class Episode(NamedTuple):
+    """One demonstration before its observations are drawn; padded to T = `max_steps`, `length` steps of it are real."""
+
+    level: Any
+    states: Any
+    """T + 1 states: `states[t]` is where action t was taken, `states[length]` where the episode ended."""
+    actions: Shaped[Array, " T *action"]
+    segment_index: Int[Array, " T"]
+    """Which task of the list step t worked on."""
+    length: Int[Array, ""]
+    success: Bool[Array, ""]
+
+
+@runtime_checkable
+class World(Protocol):
+    """What every world offers; `tasks` of a level holds the codes of the true segments."""
+
+    @property
+    def num_tasks(self) -> int:
+        """Length of the task lists."""
+
+    @property
+    def num_actions(self) -> int | None:
+        """The number of discrete actions, or None where actions are continuous."""
+
+    def episode(self, key: PRNGKeyArray) -> Episode:
+        """A random level and its expert demonstration."""
+
+    def observe(self, level: Any, state: Any) -> Shaped[Array, "..."]:
+        """What an agent sees."""
+
+
+@runtime_checkable
+class ActingWorld(World, Protocol):
+    """A world that can be acted in, and that knows an expert."""
+
+    @property
+    def max_steps(self) -> int:
+        """Actions after which an episode is cut."""
+
+    @property
+    def reward(self) -> Reward:
+        """One reward a task, or a single one at the end."""
+
+    def level(self, key: PRNGKeyArray) -> Any:
+        """A random level that can be solved."""
+
+    def start(self, level: Any) -> Any:
+        """The state in which an episode on this level begins."""
+
+    def step(self, level: Any, state: Any, action: Shaped[Array, "*action"]) -> Step:
+        """The world's rules. What happens after the end of an episode has no meaning."""
+
+    def plan(self, level: Any) -> Any:
+        """What the expert works out once, before it acts."""
+
+    def expert(self, level: Any, plan: Any, state: Any) -> Shaped[Array, "*action"]:
+        """The action of the expert, on its own path."""
+
+
+Tree = TypeVar("Tree")
+
+
+def select(condition: Bool[Array, ""], on_true: Tree, on_false: Tree) -> Tree:
+    """`jnp.where` over all leaves of two equal trees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), on_true, on_false)
+
+
+def append(steps: Tree, last: Tree) -> Tree:
+    """A tree with a leading time axis, one step longer."""
+    return jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), steps, last)
+
+
+def expert_episode(world: ActingWorld, key: PRNGKeyArray) -> Episode:
+    """Draws a level and lets the expert act until the episode ends; from then on the state stands still."""
+    level = world.level(key)
+    plan = world.plan(level)
+
+    def act(carry: tuple[Any, Bool[Array, ""]], _: None) -> tuple[tuple[Any, Bool[Array, ""]], tuple[Any, Any, Any]]:
+        state, running = carry
+        action = world.expert(level, plan, state)
+        step = world.step(level, state, action)
+        still_running = running & ~step.terminated & ~step.truncated
+        return (select(running, step.state, state), still_running), (state, action, running)
+
+    start = (world.start(level), jnp.array(True))
+    (last, _), (states, actions, running) = jax.lax.scan(act, start, None, length=world.max_steps)
+    return Episode(
+        level=level,
+        states=append(states, last),
+        actions=actions,
+        segment_index=states.task_index,
+        length=jnp.sum(running),
+        success=last.task_index == world.num_tasks,
+    )
+
+
+def task_reward(reward: Reward, done: Bool[Array, ""], finished: Bool[Array, ""]) -> Float[Array, ""]:
+    """Dense: 1 for each task done. Sparse: 1 once all tasks are done (paper, section "Hierarchical RL")."""
+    return (done if reward == "dense" else finished).astype(jnp.float32)
+
+
+def check(condition: bool, problem: str, remedy: str) -> None:
+    """Raises a `WorldError` that says what is wrong and what to do."""
+    if not condition:
+        raise WorldError(f"{problem}: {remedy}.")

@@ -1,0 +1,55 @@
+"""Options that cannot work are refused, with what to do about it."""
+
+import pytest
+
+import compile_il as cil
+from compile_il.worlds import GridWorld, ReacherWorld, SymbolsWorld, WorldError, make_world
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"num_tasks": 7},
+            "7 pick-ups need as many objects, and a level has 6: use num_tasks <= 6 or raise num_objects",
+        ),
+        ({"num_tasks": 0}, "num_tasks is 0: use at least 1"),
+        ({"kind": "push"}, "use 'pickup' or 'visit'"),
+        ({"reward": "rich"}, "use 'dense' or 'sparse'"),
+        ({"size": 4}, "use 5 to 32 cells"),
+        ({"size": 33}, "use 5 to 32 cells"),
+        ({"wall_rate": 1.5}, "use a probability"),
+        ({"max_steps": 0}, "max_steps is 0"),
+        ({"num_objects": 31}, "size 10 holds 1 to 30"),
+        ({"num_types": 1}, "num_types is 1"),
+        ({"num_objects": 11, "distinct_types": True}, "11 objects of distinct types cannot be drawn from 10"),
+        ({"kind": "visit", "num_objects": 1}, "3 visits need two objects"),
+    ],
+)
+def test_grid(options: dict[str, object], message: str) -> None:
+    with pytest.raises(WorldError, match=message):
+        GridWorld(**options)
+
+
+def test_reacher_and_symbols() -> None:
+    with pytest.raises(WorldError, match="7 tasks need as many targets, and a level has at most 6"):
+        ReacherWorld(num_tasks=7)
+    with pytest.raises(WorldError, match="11 targets of distinct types"):
+        ReacherWorld(max_targets=11)
+    with pytest.raises(WorldError, match="6 runs of distinct symbols cannot be drawn from 5"):
+        SymbolsWorld(num_tasks=6)
+
+
+def test_unknown_world_and_option() -> None:
+    with pytest.raises(WorldError, match="no world 'grid-pick'; did you mean 'grid-pickup'"):
+        cil.demonstrate("grid-pick", num_demos=1)
+    with pytest.raises(WorldError, match="Choose one of: grid-pickup, grid-visit, reacher, symbols"):
+        make_world("chess")
+    with pytest.raises(WorldError, match="World 'reacher' has no option 'num_objects'"):
+        cil.demonstrate("reacher", num_demos=1, num_objects=3)
+
+
+def test_the_edges_of_what_is_allowed_work() -> None:
+    assert len(cil.demonstrate("grid-pickup", num_demos=2, num_tasks=1, num_objects=1)) == 2
+    assert len(cil.demonstrate("grid-visit", num_demos=2, num_tasks=20)) == 2
+    assert len(cil.demonstrate("grid-pickup", num_demos=2, num_tasks=30, num_objects=30)) == 2
