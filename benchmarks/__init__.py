@@ -1,0 +1,1 @@
+"""Speed, measured; not part of the tests."""

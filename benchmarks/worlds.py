@@ -1,0 +1,179 @@
+"""How fast worlds are stepped and experts demonstrate, beside the plain-Python twins in the same run.
+
+    python -m benchmarks.worlds [--out results/speed-worlds-cpu.json]
+
+Rates of one run compare with each other; across machines they do not. Each is the median of `--repeats` measurements.
+"""
+
+import argparse
+import functools
+import random
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from jaxtyping import Array
+from rich.console import Console
+from rich.table import Table
+from tests.twins import grid_twin, reacher_twin
+
+from compile_il.generate import demonstrate, draw_episodes
+from compile_il.results import write_result
+from compile_il.worlds import ActingWorld, GridWorld, ReacherWorld
+from compile_il.worlds.world import select
+
+TRAINING_STEPS = 42
+NUM_TO_HOST = 8192
+WORLDS: dict[str, GridWorld | ReacherWorld] = {
+    "grid-pickup": GridWorld(kind="pickup", max_steps=TRAINING_STEPS),
+    "grid-visit": GridWorld(kind="visit", max_steps=TRAINING_STEPS),
+    "reacher": ReacherWorld(),
+}
+
+
+def rate(work: Callable[[], int], repeats: int) -> float:
+    """Units of work a second, the median over several measurements; the first one warms up and is not counted."""
+    rates = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        units = work()
+        rates.append(units / (time.perf_counter() - began))
+    return statistics.median(rates[1:])
+
+
+@functools.partial(jax.jit, static_argnames=("world", "num_episodes"))
+def episodes_with_observations(world: Any, key: Array, num_episodes: int) -> tuple[Array, Array, Array]:
+    """Fresh demonstrations that stay on the device, with observations of every padded step: what training consumes."""
+    episodes = draw_episodes(world, key, 0, num_episodes)
+    observe = jax.vmap(jax.vmap(world.observe, in_axes=(None, 0)))
+    return observe(episodes.level, episodes.states), episodes.actions, episodes.length
+
+
+@functools.partial(jax.jit, static_argnames=("world", "num_levels"))
+def make_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
+    return jax.vmap(world.level)(jax.random.split(key, num_levels))
+
+
+@functools.partial(jax.jit, static_argnames=("world", "num_steps", "with_observations"))
+def random_steps(world: Any, levels: Any, key: Array, num_steps: int, with_observations: bool) -> Any:
+    """Random actions in many episodes at once; an episode that ends starts over on its level."""
+    starts = jax.vmap(world.start)(levels)
+    num = jax.tree.leaves(levels)[0].shape[0]
+
+    def advance(states: Any, step_key: Array) -> tuple[Any, Any]:
+        if world.num_actions is None:
+            actions = jax.random.uniform(step_key, (num, 2), minval=-3.0, maxval=3.0)
+        else:
+            actions = jax.random.randint(step_key, (num,), 0, world.num_actions)
+        step = jax.vmap(world.step)(levels, states, actions)
+        seen = jax.vmap(world.observe)(levels, step.state) if with_observations else ()
+        states = jax.vmap(select)(step.terminated | step.truncated, starts, step.state)
+        return states, (step.reward, seen)
+
+    return jax.lax.scan(advance, starts, jax.random.split(key, num_steps))
+
+
+def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, float]:
+    """The JAX world: demonstrations a second to the host and on the device, steps a second with and without frames."""
+    world = WORLDS[name]
+    levels = make_levels(world, jax.random.key(0), num_levels)
+    seeds = iter(range(10**6))
+
+    def to_host() -> int:
+        return len(demonstrate(world, num_demos=NUM_TO_HOST, seed=next(seeds)))
+
+    def on_device() -> int:
+        jax.block_until_ready(episodes_with_observations(world, jax.random.key(next(seeds)), batch))
+        return batch
+
+    def steps(num_steps: int, with_observations: bool) -> int:
+        key = jax.random.key(next(seeds))
+        jax.block_until_ready(random_steps(world, levels, key, num_steps, with_observations))
+        return num_steps * num_levels
+
+    return {
+        "demonstrations_to_host": rate(to_host, repeats),
+        "demonstrations_on_device": rate(on_device, repeats),
+        "steps": rate(lambda: steps(256, False), repeats),
+        "steps_with_observations": rate(lambda: steps(8, True), repeats),
+    }
+
+
+def measure_twin(name: str, num_demos: int, repeats: int) -> dict[str, float]:
+    """The plain-Python twin: demonstrations a second, random steps a second with and without observations."""
+    rng = random.Random(0)
+    kind = name.removeprefix("grid-")
+
+    def fresh() -> Any:
+        if name == "reacher":
+            return reacher_twin.TwinReacher(reacher_twin.TwinReacherLevel.random(rng, 3))
+        return grid_twin.TwinGrid(
+            grid_twin.TwinLevel.random(rng, kind=kind, num_tasks=3), kind=kind, max_steps=TRAINING_STEPS
+        )
+
+    def demonstrations() -> int:
+        for _ in range(num_demos):
+            if name == "reacher":
+                reacher_twin.demonstrate(reacher_twin.TwinReacherLevel.random(rng, 3))
+            else:
+                level = grid_twin.TwinLevel.random(rng, kind=kind, num_tasks=3)
+                grid_twin.demonstrate(level, kind=kind, max_steps=TRAINING_STEPS)
+        return num_demos
+
+    def steps(with_observations: bool) -> int:
+        num_steps = 0
+        for _ in range(num_demos):
+            world = fresh()
+            while not (world.terminated or world.truncated):
+                world.step((rng.uniform(-3, 3), rng.uniform(-3, 3)) if name == "reacher" else rng.randrange(8))
+                if with_observations:
+                    world.observation()
+                num_steps += 1
+        return num_steps
+
+    on_twin = rate(demonstrations, repeats)
+    return {
+        "demonstrations_to_host": on_twin,
+        "demonstrations_on_device": on_twin,
+        "steps": rate(lambda: steps(False), repeats),
+        "steps_with_observations": rate(lambda: steps(True), repeats),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    accelerator = jax.default_backend() != "cpu"
+    batch, num_levels = (16384, 131072) if accelerator else (1024, 4096)
+    began = time.perf_counter()
+    table = Table("world", "what", "a second", "twin, a second", "ratio", title=f"worlds on {jax.devices()[0]}")
+    figures: dict[str, Any] = {}
+    for name in WORLDS:
+        ours = measure(name, batch, num_levels, options.repeats)
+        twin = measure_twin(name, 100, 3)
+        figures[name] = {
+            "ours": ours,
+            "twin": twin,
+            "ratio": {what: ours[what] / twin[what] for what in ours},
+        }
+        for what in ours:
+            row = f"{ours[what]:,.0f}", f"{twin[what]:,.0f}", f"{ours[what] / twin[what]:,.0f}"
+            table.add_row(name, what.replace("_", " "), *row)
+    Console().print(table)
+    if options.out:
+        config = {
+            "batch": batch,
+            "num_levels": num_levels,
+            "repeats": options.repeats,
+            "max_steps": TRAINING_STEPS,
+        }
+        write_result(options.out, config=config, seeds=[0], wall_time=time.perf_counter() - began, figures=figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""A sheet of demonstrations, one row a world, each path coloured by its true segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compile_il.demos import Demonstration, Demonstrations
+from compile_il.worlds import draw
+from compile_il.worlds.glyphs import COLORS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL_INCHES = 2.9
+
+
+def draw_gallery(named_demos: dict[str, Demonstrations], num_columns: int = 5) -> Figure:
+    """Draws the first demonstrations of each world."""
+    from matplotlib.figure import Figure
+
+    num_rows = len(named_demos)
+    figure = Figure(figsize=(_PANEL_INCHES * num_columns, _PANEL_INCHES * num_rows), dpi=110, layout="constrained")
+    rows = np.asarray(figure.subplots(num_rows, num_columns, squeeze=False))
+    for axes_row, (name, demos) in zip(rows, named_demos.items(), strict=True):
+        for column, axes in enumerate(axes_row):
+            if column < len(demos):
+                draw_demonstration(axes, demos[column])
+            else:
+                axes.set_axis_off()
+        axes_row[0].set_title(name, loc="left", fontsize=13, fontweight="bold", color=draw.INK)
+    return figure
+
+
+def draw_demonstration(axes: Axes, demo: Demonstration) -> None:
+    """One demonstration: the grid or the arm with its path, or a strip of symbols, one colour a true segment."""
+    segments = segment_of_step(demo)
+    frames = demo.observations
+    if frames.ndim == 4:
+        draw.draw_grid(axes, frames[0], path=draw.player_cells(frames), segments=segments)
+    elif frames.ndim == 2 and frames.shape[1] > 0:
+        draw.draw_reacher(axes, frames[-1], trail=draw.fingertips(frames), segments=segments)
+    else:
+        _draw_symbols(axes, demo.actions)
+
+
+def segment_of_step(demo: Demonstration) -> NDArray[np.int64]:
+    """Which true segment each step belongs to; all zeros where the truth is not known."""
+    steps = np.arange(len(demo.actions))
+    if demo.truth is None or demo.truth.boundaries is None:
+        return np.zeros_like(steps)
+    return np.searchsorted(demo.truth.boundaries, steps, side="right")
+
+
+def _draw_symbols(axes: Axes, symbols: NDArray[np.int32]) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    for step, symbol in enumerate(symbols):
+        color = COLORS[int(symbol) % len(COLORS)]
+        axes.add_patch(FancyBboxPatch((step + 0.12, 0.12), 0.76, 0.76, boxstyle="round,pad=0.05", color=color))
+        axes.text(step + 0.5, 0.5, str(symbol), ha="center", va="center", color=draw.PAPER, fontsize=9)
+    axes.set(xlim=(0, max(12, len(symbols))), ylim=(-1, 2), aspect="equal")
+    axes.set_axis_off()
