@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test lint format types check bench clean
+.PHONY: help install demo test lint format check bench docs clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -35,6 +35,9 @@ check: lint test ## what continuous integration runs
 
 bench: $(STAMP)  ## speed of worlds and experts beside their plain-Python twins
 	$(BIN)/python -m benchmarks.worlds
+
+docs: $(STAMP)   ## make the tables of documents anew from results/
+	$(BIN)/python -m compile_il.report.tables README.md $(wildcard docs/*.md)
 
 clean:           ## remove everything that make made
 	rm -rf $(VENV) .cache demo build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

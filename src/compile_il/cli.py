@@ -22,24 +22,21 @@ WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols"]
 
 DESCRIPTION = """Demonstrations in, skills out.
 
-compile-il finds the skills inside demonstrations: where each one starts and ends, which one it is, a policy that
-executes it, and a rule that says when it is done. After CompILE (Kipf et al., ICML 2019)."""
+Finds the skills inside demonstrations, after CompILE (Kipf et al., ICML 2019).
+This version makes demonstrations of the paper's worlds; `compile-il COMMAND --help` tells more."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Generate:
     """Write expert demonstrations of a world to a file.
 
-    The file is a compressed npz of plain arrays, the truth about the segments included; read it back with
-    `compile_il.Demonstrations.load(FILE)`. The same seed gives the same demonstrations.
-
-    Example: compile-il generate grid-pickup --num-demos 1000 --num-tasks 3 --out pickup.npz
+    compile-il generate grid-pickup --num-demos 1000 --num-tasks 3 --out pickup.npz
     """
 
     world: tyro.conf.Positional[WorldName]
     """Which world."""
     out: Path
-    """The file to write."""
+    """The file to write: an npz of plain arrays, which `compile_il.Demonstrations.load` reads."""
     num_demos: int = 1000
     """How many demonstrations."""
     num_tasks: int = 3
@@ -82,12 +79,11 @@ class Generate:
 class Demo:
     """Generate demonstrations of every world and draw them.
 
-    Writes OUT/worlds.png, a sheet of demonstrations with each path coloured by its true segments, and one file of
-    demonstrations for each world.
+    compile-il demo --out demo
     """
 
     out: Path = Path("demo")
-    """The folder to write to."""
+    """The folder to write to: worlds.png, and one file of demonstrations for each world."""
     num_demos: int = 1000
     """How many demonstrations of each world."""
     seed: int = 0
@@ -105,21 +101,23 @@ class Demo:
         self.out.mkdir(parents=True, exist_ok=True)
         sheet = check_target(self.out / "worlds.png", overwrite=self.overwrite)
         table = Table(title=f"{self.num_demos} expert demonstrations of each world, 3 tasks each", title_justify="left")
-        for heading in ("world", "steps (mean)", "steps (longest)", "observation", "actions", "file"):
-            table.add_column(heading, justify="right" if heading.startswith("steps") else "left")
+        for heading in ("world", "steps, mean", "longest", "observation", "actions"):
+            table.add_column(
+                heading, justify="right" if heading in ("steps, mean", "longest") else "left", no_wrap=True
+            )
         named = {}
         for name in WORLDS:
             with console.status(f"generating {name}"):
                 demos = demonstrate(name, num_demos=self.num_demos, seed=self.seed)
-                path = demos.save(self.out / f"{name}.npz", overwrite=self.overwrite)
+                demos.save(self.out / f"{name}.npz", overwrite=self.overwrite)
             shape = "x".join(map(str, demos.observation_shape))
             actions = f"{demos.num_actions} discrete" if demos.num_actions else f"{demos.action_dim} continuous"
-            table.add_row(name, f"{demos.lengths.mean():.1f}", str(demos.max_length), shape, actions, str(path))
+            table.add_row(name, f"{demos.lengths.mean():.1f}", str(demos.max_length), shape, actions)
             named[name] = demos
         with console.status("drawing"), replace_file(sheet) as temporary:
             draw_gallery(named).savefig(temporary, format="png")
         console.print(table)
-        console.print(f"A picture of them: [bold]{sheet}[/]")
+        console.print(f"Saved to [bold]{self.out}/*.npz[/]; a picture of them: [bold]{sheet}[/]")
 
 
 Command = Annotated[Generate, tyro.conf.subcommand("generate")] | Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -138,7 +136,9 @@ def _progress(console: Console) -> Progress:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point; mistakes of the user end in one sentence, not in a traceback."""
-    command = tyro.cli(Command, prog="compile-il", description=DESCRIPTION, args=arguments)
+    command = tyro.cli(
+        Command, prog="compile-il", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+    )
     try:
         command.run(Console())
     except (ValueError, OSError) as error:

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL_INCHES = 2.9
+_STRIP_INCHES = 0.7
 
 
 def draw_gallery(named_demos: dict[str, Demonstrations], num_columns: int = 5) -> Figure:
     """Draws the first demonstrations of each world."""
     from matplotlib.figure import Figure
 
-    num_rows = len(named_demos)
-    figure = Figure(figsize=(_PANEL_INCHES * num_columns, _PANEL_INCHES * num_rows), dpi=110, layout="constrained")
-    rows = np.asarray(figure.subplots(num_rows, num_columns, squeeze=False))
+    heights = [_PANEL_INCHES if demos.observation_shape != (0,) else _STRIP_INCHES for demos in named_demos.values()]
+    figure = Figure(figsize=(_PANEL_INCHES * num_columns, sum(heights)), dpi=110, layout="constrained")
+    rows = figure.subplots(len(heights), num_columns, squeeze=False, height_ratios=heights)
     for axes_row, (name, demos) in zip(rows, named_demos.items(), strict=True):
         for column, axes in enumerate(axes_row):
             if column < len(demos):
@@ -62,5 +63,5 @@ def _draw_symbols(axes: Axes, symbols: NDArray[np.int32]) -> None:
         color = COLORS[int(symbol) % len(COLORS)]
         axes.add_patch(FancyBboxPatch((step + 0.12, 0.12), 0.76, 0.76, boxstyle="round,pad=0.05", color=color))
         axes.text(step + 0.5, 0.5, str(symbol), ha="center", va="center", color=draw.PAPER, fontsize=9)
-    axes.set(xlim=(0, max(12, len(symbols))), ylim=(-1, 2), aspect="equal")
+    axes.set(xlim=(0, max(12, len(symbols))), ylim=(0, 1), aspect="equal")
     axes.set_axis_off()

@@ -166,6 +166,10 @@ def draw_path(axes: Axes, points: NDArray[np.floating], segments: NDArray[np.int
         shades = strength * np.array(to_rgba(PATH_COLORS[0])) + (1 - strength) * np.array(to_rgba(FLOOR))
     else:
         shades = np.array([to_rgba(PATH_COLORS[int(segment) % len(PATH_COLORS)]) for segment in segments])
+        ends = np.flatnonzero(np.append(np.diff(segments) != 0, True))
+        axes.scatter(
+            points[ends + 1, 0], points[ends + 1, 1], s=(2.4 * width) ** 2, color=shades[ends], zorder=3.5, linewidths=0
+        )
     lines = np.stack([points[:-1], points[1:]], axis=1)
     axes.add_collection(LineCollection(list(lines), colors=shades, linewidths=width, capstyle="round", zorder=3))
 

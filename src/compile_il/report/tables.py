@@ -1,0 +1,71 @@
+"""Tables of documents, made from the files under `results/`; no number in them is typed by hand.
+
+A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table -->`; what stands between them is made here.
+
+    python -m compile_il.report.tables README.md docs/results.md
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from compile_il.files import replace_file
+from compile_il.results import RESULTS
+
+_BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def read_result(name: str) -> dict[str, Any]:
+    """One file of results, as `write_result` wrote it."""
+    result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return result
+
+
+def markdown_table(headings: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown; all columns but the first are numbers and stand to the right."""
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [headings, rule, *rows])
+
+
+def speed_of_worlds() -> str:
+    """Demonstrations and steps a second, on each machine that was measured."""
+    cpu, gpu = read_result("speed-worlds-cpu"), read_result("speed-worlds-h200")
+    rows = []
+    for world, figures in cpu["figures"].items():
+        for what, key, gpu_key in (
+            ("expert demonstrations", "demonstrations_to_host", "demonstrations_on_device"),
+            ("steps with observations", "steps_with_observations", "steps_with_observations"),
+            ("steps", "steps", "steps"),
+        ):
+            twin, ours = figures["twin"][key], figures["ours"][key]
+            on_gpu = gpu["figures"][world]["ours"][gpu_key]
+            rows.append([f"{world}: {what}", f"{twin:,.0f}", f"{ours:,.0f}", f"{ours / twin:,.0f}x", f"{on_gpu:,.0f}"])
+    cores, device = cpu["hardware"]["num_cores"], gpu["hardware"]["device"]
+    return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {"speed-worlds": speed_of_worlds}
+
+
+def refresh(text: str) -> str:
+    """The text with every table made anew."""
+
+    def make(match: re.Match[str]) -> str:
+        return match.group(1) + TABLES[match.group(2)]() + match.group(3)
+
+    return _BLOCK.sub(make, text)
+
+
+def main(paths: list[str]) -> None:
+    """Makes the tables of some documents anew, in place."""
+    for path in map(Path, paths):
+        fresh = refresh(path.read_text())
+        with replace_file(path) as temporary:
+            temporary.write_text(fresh)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

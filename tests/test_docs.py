@@ -1,0 +1,34 @@
+"""Documents stay true: their snippets run, their tables come from the results, their links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from compile_il.report.tables import refresh
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+SNIPPETS = [
+    pytest.param(code, id=f"{path.name}-{number}")
+    for path in DOCUMENTS
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_snippets_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "snippet", "exec"), {})
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_tables_are_those_of_the_results(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert refresh(path.read_text()) == path.read_text(), f"run: python -m compile_il.report.tables {path.name}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert link.startswith("https://") or (path.parent / link).exists(), link
