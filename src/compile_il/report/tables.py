@@ -1,6 +1,6 @@
 """Tables of documents, made from the files under `results/`; no number in them is typed by hand.
 
-A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table -->`; what stands between them is made here.
+A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table -->`; what stands between is made here.
 
     python -m compile_il.report.tables README.md docs/results.md
 """

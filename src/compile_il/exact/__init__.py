@@ -1,0 +1,1 @@
+"""Exact inference: boundaries and skills summed out by dynamic programming."""

@@ -1,0 +1,157 @@
+"""Sums over all segmentations of one demonstration, by dynamic programming.
+
+    α_0(0) = 0,    α_i(t) = log Σ_{t' < t} exp[ α_{i-1}(t') + S(t', t) ],    S(t', t) = log Σ_k exp S_k(t', t)
+
+so that α_M(T) = log p(a | s, M), the double sum in the paper's generative model that it calls potentially intractable.
+With max in place of log-sum-exp the same recursion finds the best segmentation; its gradient is the posterior.
+
+These functions hold all starts and ends at once, which is fastest for demonstrations of some hundred steps;
+`compile_il.exact.streaming` computes the same row by row for long ones.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.nn import logsumexp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from compile_il.exact.scores import LOG_ZERO, Known, Priors, StepScores, centre, segment_values
+
+
+class Segmentation(NamedTuple):
+    """One way to cut a demonstration, padded to the largest number of segments."""
+
+    num_segments: Int[Array, ""]
+    ends: Int[Array, " M"]
+    """b_1 .. b_M, the last one the demonstration's length; repeated beyond `num_segments`."""
+    skills: Int[Array, " M"]
+    """z_1 .. z_M; -1 beyond `num_segments`."""
+    log_prob: Float[Array, ""]
+    """log p(a, b, z | s, M), or with a prior over M also log p(M)."""
+
+
+class Posterior(NamedTuple):
+    """What is known about a demonstration's segments after seeing it."""
+
+    log_likelihood: Float[Array, ""]
+    boundary_probs: Float[Array, " T"]
+    """P(a segment starts at step t), for t >= 1; entry 0 is zero."""
+    skill_probs: Float[Array, "T K"]
+    """P(step t belongs to skill k); zero on padding."""
+    count_probs: Float[Array, " counts"]
+    """P(there are M segments), for M = 0 .. largest."""
+
+
+def forward(values: Float[Array, "times times"], max_segments: int) -> Float[Array, "counts times"]:
+    """α_i(t) for i = 0 .. max_segments."""
+    start = jnp.where(jnp.arange(values.shape[0]) == 0, 0.0, LOG_ZERO)
+
+    def extend(alpha: Float[Array, " times"], _: None) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
+        longer = logsumexp(alpha[:, None] + values, axis=0)
+        return longer, longer
+
+    _, alphas = jax.lax.scan(extend, start, None, length=max_segments)
+    return jnp.concatenate([start[None], alphas])
+
+
+def exactly(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
+    """The prior over the number of segments that knows it: all mass on one number."""
+    return jnp.where(jnp.arange(max_segments + 1) == num_segments, 0.0, LOG_ZERO)
+
+
+def log_likelihood(
+    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Float[Array, ""]:
+    """Log Σ_M p(M) p(a | s, M): all boundaries, skills and numbers of segments summed out.
+
+    Args:
+      steps: scores of each step.
+      priors: over skills and durations.
+      known: the demonstration's length, and labels.
+      log_count: log p(M) for M = 0 .. largest; `exactly(M, largest)` where M is given.
+    """
+    centred = centre(steps, known.length)
+    values = logsumexp(segment_values(centred.steps, priors, known), axis=-1)
+    alphas = forward(values, log_count.shape[0] - 1)
+    return logsumexp(alphas[:, known.length] + log_count) + centred.taken
+
+
+def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
+    """Exact posteriors, as gradients of the likelihood.
+
+    The derivative of log p(a | s) by the score of an event is the probability of that event given the demonstration.
+    """
+    log_cut = jnp.zeros((steps.log_policy.shape[0] + 1,))
+
+    def tilted(
+        log_policy: Float[Array, "T K"], log_cut: Float[Array, " times"], log_count: Float[Array, " counts"]
+    ) -> Float[Array, ""]:
+        # A term added to the log-probability of stopping before step t is added once for each segment ending there.
+        stop = steps.log_stop + log_cut[1:, None]
+        return log_likelihood(steps._replace(log_policy=log_policy, log_stop=stop), priors, known, log_count)
+
+    total, (skills, cuts, counts) = jax.value_and_grad(tilted, argnums=(0, 1, 2))(steps.log_policy, log_cut, log_count)
+    inner = (jnp.arange(log_cut.shape[0]) > 0) & (jnp.arange(log_cut.shape[0]) < known.length)
+    return Posterior(total, jnp.where(inner, cuts, 0.0)[:-1], skills, counts)
+
+
+def best_segmentation(
+    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Segmentation:
+    """The most probable boundaries, skills and number of segments, jointly (Viterbi)."""
+    centred = centre(steps, known.length)
+    by_skill = segment_values(centred.steps, priors, known)
+    values, skills = jnp.max(by_skill, axis=-1), jnp.argmax(by_skill, axis=-1)
+    start = jnp.where(jnp.arange(values.shape[0]) == 0, 0.0, LOG_ZERO)
+
+    def extend(
+        best: Float[Array, " times"], _: None
+    ) -> tuple[Float[Array, " times"], tuple[Float[Array, " times"], Int[Array, " times"]]]:
+        options = best[:, None] + values
+        longer = jnp.max(options, axis=0)
+        return longer, (longer, jnp.argmax(options, axis=0))
+
+    max_segments = log_count.shape[0] - 1
+    _, (bests, origins) = jax.lax.scan(extend, start, None, length=max_segments)
+    totals = bests[:, known.length] + log_count[1:]
+    num_segments = jnp.argmax(totals) + 1
+
+    def step_back(
+        end: Int[Array, ""], i: Int[Array, ""]
+    ) -> tuple[Int[Array, ""], tuple[Int[Array, ""], Int[Array, ""]]]:
+        begin = origins[i, end]
+        used = i < num_segments
+        return jnp.where(used, begin, end), (end, jnp.where(used, skills[begin, end], -1))
+
+    _, (ends, codes) = jax.lax.scan(step_back, known.length, jnp.arange(max_segments), reverse=True)
+    return Segmentation(num_segments, ends, codes, jnp.max(totals) + centred.taken)
+
+
+def sample_segmentation(
+    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Segmentation:
+    """One draw from the posterior over number, boundaries and skills, walking backwards from the end."""
+    centred = centre(steps, known.length)
+    by_skill = segment_values(centred.steps, priors, known)
+    values = logsumexp(by_skill, axis=-1)
+    max_segments = log_count.shape[0] - 1
+    alphas = forward(values, max_segments)
+    count_key, walk_key = jax.random.split(key)
+    num_segments = jax.random.categorical(count_key, alphas[:, known.length] + log_count)
+
+    def step_back(
+        end: Int[Array, ""], draw: tuple[Int[Array, ""], PRNGKeyArray]
+    ) -> tuple[Int[Array, ""], tuple[Int[Array, ""], Int[Array, ""], Float[Array, ""]]]:
+        i, step_key = draw
+        start_key, skill_key = jax.random.split(step_key)
+        begin = jax.random.categorical(start_key, alphas[i] + values[:, end])
+        skill = jax.random.categorical(skill_key, by_skill[begin, end])
+        used = i < num_segments
+        log_prob = jnp.where(used, by_skill[begin, end, skill], 0.0)
+        return jnp.where(used, begin, end), (end, jnp.where(used, skill, -1), log_prob)
+
+    draws = jnp.arange(max_segments), jax.random.split(walk_key, max_segments)
+    _, (ends, codes, log_probs) = jax.lax.scan(step_back, known.length, draws, reverse=True)
+    log_prob = jnp.sum(log_probs) + log_count[num_segments] + centred.taken
+    return Segmentation(num_segments, ends, codes, log_prob)
