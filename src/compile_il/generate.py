@@ -17,7 +17,7 @@ from jaxtyping import Array, Int, Shaped
 
 from compile_il.demos import Demonstrations
 from compile_il.demos.storage import Ragged
-from compile_il.worlds import World, WorldError, make_world
+from compile_il.worlds import ActingWorld, World, WorldError, make_world
 from compile_il.worlds.world import Episode
 
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
@@ -120,6 +120,12 @@ def draw_episodes(world: World, key: Array, first: int | Int[Array, ""], num_epi
     """Episodes `first` to `first + num_episodes` of a key: an `Episode` with a leading batch axis."""
     indices = jnp.uint32(first) + jnp.arange(num_episodes, dtype=jnp.uint32)
     return jax.vmap(lambda index: world.episode(jax.random.fold_in(key, index)))(indices)
+
+
+@functools.partial(jax.jit, static_argnames=("world", "num_levels"))
+def draw_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
+    """The levels on which the first demonstrations of a key take place."""
+    return jax.vmap(lambda index: world.level(jax.random.fold_in(key, index)))(jnp.arange(num_levels, dtype=jnp.uint32))
 
 
 @functools.partial(jax.jit, static_argnames="world")

@@ -1,0 +1,103 @@
+"""Minibatches with their frames end to end, so that networks run on frames that exist and on nothing else."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
+
+from compile_il.demos import UNKNOWN, Demonstrations
+from compile_il.worlds import World
+
+
+class Batch(NamedTuple):
+    """B demonstrations: F frames end to end, a fixed number, and where each demonstration's frames are among them."""
+
+    frames: Shaped[Array, "F ..."]
+    actions: Shaped[Array, "F ..."]
+    """The action taken at each frame; at a demonstration's last frame, none."""
+    first: Int[Array, " B"]
+    """The row of each demonstration's first frame."""
+    lengths: Int[Array, " B"]
+    fits: Bool[Array, " B"]
+    """Whether all frames of a demonstration found room; those that did not are left out of this batch."""
+    boundary_labels: Int[Array, "B T"]
+    code_labels: Int[Array, "B T"]
+
+
+def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
+    """Rows that hold a random batch all but always: the mean plus five standard deviations."""
+    frames = lengths + 1.0
+    room = batch_size * frames.mean() + 5 * np.sqrt(batch_size) * frames.std()
+    return int(np.ceil(min(max(room, frames.max()), batch_size * frames.max()) / 8) * 8)
+
+
+@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames"))
+def draw_batch(world: World, key: PRNGKeyArray, batch_size: int, num_frames: int) -> Batch:
+    """Fresh demonstrations of a world, made on the device."""
+    episodes = jax.vmap(world.episode)(jax.random.split(key, batch_size))
+    ends = jnp.cumsum(episodes.length + 1)
+    first = ends - episodes.length - 1
+    rows = jnp.arange(num_frames)
+    owner = jnp.minimum(jnp.searchsorted(ends, rows, side="right"), batch_size - 1)
+    num_steps = episodes.actions.shape[1]
+    time = jnp.minimum(rows - first[owner], num_steps)
+
+    def observe(index: Int[Array, ""], t: Int[Array, ""]) -> Shaped[Array, "..."]:
+        level = jax.tree.map(lambda leaf: leaf[index], episodes.level)
+        return world.observe(level, jax.tree.map(lambda leaf: leaf[index, t], episodes.states))
+
+    unknown = jnp.full((batch_size, num_steps), UNKNOWN, jnp.int32)
+    return Batch(
+        frames=jax.vmap(observe)(owner, time),
+        actions=episodes.actions[owner, jnp.minimum(time, num_steps - 1)],
+        first=first,
+        lengths=episodes.length,
+        fits=ends <= num_frames,
+        boundary_labels=unknown,
+        code_labels=unknown,
+    )
+
+
+def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
+    """Demonstrations that are at hand, as NumPy arrays of fixed shapes."""
+    storage = demos.storage
+    sizes = np.asarray(demos.lengths) + 1
+    ends = np.cumsum(sizes)
+    first = ends - sizes
+    fits = ends <= num_frames
+    used = int(ends[fits][-1]) if fits.any() else 0
+
+    def rows(values: np.ndarray) -> np.ndarray:
+        out = np.zeros((num_frames, *values.shape[1:]), values.dtype)
+        out[:used] = values[:used]
+        return out
+
+    # One action a frame: a row of zeros stands for the action that the last frame of an episode does not have.
+    actions = np.insert(storage.actions.values, np.cumsum(demos.lengths), 0, axis=0)
+    return Batch(
+        frames=rows(storage.observations.values),
+        actions=rows(actions),
+        first=np.where(fits, first, 0).astype(np.int32),
+        lengths=np.asarray(demos.lengths, np.int32),
+        fits=fits,
+        boundary_labels=_padded_labels(demos, "boundaries", max_length),
+        code_labels=_padded_labels(demos, "codes", max_length),
+    )
+
+
+def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndarray:
+    out = np.full((len(demos), max_length), UNKNOWN, np.int32)
+    if demos.labels is not None:
+        for row, known in zip(out, getattr(demos.labels, name), strict=True):
+            row[: len(known)] = known
+    return out
+
+
+def unpack(scores: Any, batch: Batch, max_length: int) -> Any:
+    """Per-frame scores as a padded table, B x max_length; padding repeats frames and means nothing."""
+    last = jax.tree.leaves(scores)[0].shape[0] - 1
+    index = jnp.minimum(batch.first[:, None] + jnp.arange(max_length), last)
+    return jax.tree.map(lambda values: values[index], scores)

@@ -1,0 +1,87 @@
+"""What a model is and how it is trained: frozen, validated when built, plain enough for a JSON file."""
+
+import dataclasses
+from typing import Any, Literal, Self
+
+
+class ConfigError(ValueError):
+    """Settings that cannot work; the message says what to change."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Settings of `fit`, each documented in one line."""
+
+    num_segments: int | None = 3
+    """Segments of each demonstration; None where that is not known, and is to be found."""
+    max_segments: int = 12
+    """Most segments that are considered where their number is not known."""
+    num_skills: int = 10
+    """Skills to be found."""
+    inference: Literal["exact"] = "exact"
+    """How boundaries and skills are inferred."""
+    num_iterations: int = 500
+    """Steps of training."""
+    batch_size: int = 32
+    """Demonstrations in each step."""
+    hidden_dim: int = 64
+    """Units of hidden layers; the paper has 256."""
+    num_maps: int = 16
+    """Feature maps of convolutions; the paper has 64."""
+    learning_rate: float = 1e-3
+    """Of Adam."""
+    duration_weight: float = 0.3
+    """Weight of the Poisson factor on segment lengths; 0 takes it away."""
+    duration_rate: float | None = None
+    """Expected length of a segment; the mean length of demonstrations over their number of segments if None."""
+    longest_segment: int | None = None
+    """Segments longer than this are not considered."""
+    shared_termination: bool = False
+    """Whether all skills share one termination rule."""
+    sigma_floor: float = 0.15
+    """Least spread of continuous actions, in standard deviations of the data's actions."""
+    segment_cost: float = 0.0
+    """Log-probability that each further segment costs where their number is not known."""
+    num_seeds: int = 1
+    """Models trained at once; the one with the best held-out likelihood is kept."""
+    seed: int = 0
+    """Of initial weights, batches and fresh demonstrations."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_segments",
+            "num_skills",
+            "num_iterations",
+            "batch_size",
+            "hidden_dim",
+            "num_maps",
+            "num_seeds",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}: use at least 1.")
+        if self.num_segments is not None and self.num_segments < 1:
+            raise ConfigError(f"num_segments is {self.num_segments}: use at least 1, or None if it is not known.")
+        if self.inference != "exact":
+            raise ConfigError(f"inference is {self.inference!r}: use 'exact'.")
+        if not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate is {self.learning_rate}: use a positive number.")
+        if not self.sigma_floor > 0:
+            raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.15.")
+        if self.duration_weight < 0:
+            raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
+        for name in ("duration_rate", "longest_segment"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}: use at least 1, or None.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Reads what `to_json` gave; unknown settings are refused."""
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            raise ConfigError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
+        return cls(**values)

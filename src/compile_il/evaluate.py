@@ -1,0 +1,55 @@
+"""All scores of a model on unseen levels of a world."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from compile_il.execute import reconstruct, run_all
+from compile_il.generate import demonstrate, draw_levels
+from compile_il.model import Model, score
+from compile_il.worlds import make_world
+
+
+class Evaluation(NamedTuple):
+    """Shares between 0 and 1; None where a score has no meaning for the world."""
+
+    boundary_accuracy: float
+    f1: float
+    f1_tolerance_1: float
+    count_accuracy: float
+    reconstruction: float | None
+    exact_match: float | None
+    online: float | None
+    """Share of levels solved by running the found skills in the world."""
+
+
+def evaluate(
+    model: Model, name: str, *, num_tasks: int, num_demos: int = 1024, seed: int = 1_000_003, count_given: bool = True
+) -> Evaluation:
+    """Scores a model on levels it has not seen.
+
+    Args:
+      model: trained in the same world.
+      name: of the world.
+      num_tasks: tasks of each demonstration.
+      num_demos: how many.
+      seed: of the levels.
+      count_given: whether the model is told how many segments there are.
+    """
+    world = make_world(name, num_tasks=num_tasks)
+    demos = demonstrate(world, num_demos=num_demos, seed=seed)
+    counts = [len(codes) for codes in demos.truth.codes] if count_given else None
+    found = model.segment(demos, counts) if count_given else model.segment(demos)
+    scores = score(found, demos)
+    if demos.action_kind == "continuous" or not hasattr(world, "step"):
+        return Evaluation(*scores, None, None, None)
+    again = reconstruct(model.skills, demos, found)
+    return Evaluation(*scores, *again, online=_online(model, world, found.skills, num_demos, seed))
+
+
+def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, seed: int) -> float:
+    longest = max(map(len, skills))
+    codes = np.stack([np.pad(s, (0, longest - len(s)), constant_values=0) for s in skills])
+    levels = draw_levels(world, jax.random.key(seed), num_demos)
+    return float(np.mean(run_all(model.skills, world, levels, codes, np.array(list(map(len, skills))))))

@@ -1,0 +1,44 @@
+"""What exact training maximises: the mean log-likelihood of demonstrations under all their segmentations."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from compile_il.batches import Batch, unpack
+from compile_il.exact.recursion import log_likelihood
+from compile_il.exact.scores import Known, Priors, StepScores, known_from_labels
+from compile_il.skills import Skills
+
+
+class Scored(NamedTuple):
+    """Step scores of each demonstration of a batch, padded, and what is known about it."""
+
+    steps: StepScores
+    known: Known
+
+
+def score_batch(skills: Skills, batch: Batch) -> Scored:
+    """Runs the networks on the batch's frames and hands each demonstration its own."""
+    max_length = batch.boundary_labels.shape[1]
+    steps = unpack(skills.score_frames(batch.frames, batch.actions), batch, max_length)
+
+    def know(length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"]) -> Known:
+        return known_from_labels(length, boundaries, codes, skills.num_skills)
+
+    return Scored(steps, jax.vmap(know)(batch.lengths, batch.boundary_labels, batch.code_labels))
+
+
+def log_likelihoods(
+    skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]
+) -> Float[Array, " B"]:
+    """Log p(a | s) of each demonstration."""
+    steps, known = score_batch(skills, batch)
+    return jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count)
+
+
+def exact_loss(skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
+    """Mean negative log-likelihood of the demonstrations that fit into the batch."""
+    losses = -log_likelihoods(skills, batch, priors, log_count)
+    return jnp.sum(jnp.where(batch.fits, losses, 0.0)) / jnp.maximum(jnp.sum(batch.fits), 1)

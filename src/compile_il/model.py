@@ -1,0 +1,184 @@
+"""A trained model: it segments demonstrations, and its skills act."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from compile_il.batches import Batch, batch_of
+from compile_il.config import Config
+from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.exact.durations import poisson_log_duration
+from compile_il.exact.objective import score_batch
+from compile_il.exact.recursion import Posterior, Segmentation, best_segmentation, exactly, posterior
+from compile_il.exact.scores import LOG_ZERO, Priors
+from compile_il.metrics import Scores, score_boundaries
+from compile_il.skills import Skills
+
+_DEMOS_PER_CALL = 256
+_ROUND_STEPS, _ROUND_FRAMES = 16, 1024
+"""Shapes are rounded up to multiples of these, so that few programs are compiled."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Segments:
+    """What was found in some demonstrations; lists with one entry per demonstration."""
+
+    boundaries: list[NDArray[np.int32]]
+    """The inner boundaries: the first step of each segment but the first."""
+    skills: list[NDArray[np.int32]]
+    """The skill of each segment."""
+    boundary_probs: list[NDArray[np.float32]]
+    """For each step, the posterior probability that a segment starts there."""
+    count_probs: list[NDArray[np.float32]]
+    """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
+    log_likelihood: NDArray[np.float32]
+
+    @property
+    def num_segments(self) -> NDArray[np.int64]:
+        """How many segments were found in each demonstration."""
+        return np.array([len(skills) for skills in self.skills])
+
+    @property
+    def labels(self) -> list[NDArray[np.int32]]:
+        """The skill of each step."""
+        lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)
+        return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
+
+
+class Decoded(NamedTuple):
+    """Best segmentation and posterior of each demonstration of a batch."""
+
+    best: Segmentation
+    posterior: Posterior
+
+
+@eqx.filter_jit
+def decode(skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"]) -> Decoded:
+    """Viterbi and posteriors of a batch, with a prior over the number of segments for each demonstration."""
+    steps, known = score_batch(skills, batch)
+    each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
+    return Decoded(
+        each(best_segmentation)(steps, priors, known, log_counts), each(posterior)(steps, priors, known, log_counts)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """Skills with the settings they were trained with. Made by `cil.fit` or `cil.load`."""
+
+    skills: Skills
+    config: Config
+    duration_rate: float
+    """Expected length of a segment, from the settings or from the data."""
+
+    def segment(self, demos: Demonstrations, num_segments: int | list[int] | None = None) -> Segments:
+        """Finds boundaries and skills.
+
+        Args:
+          demos: in the same spaces as those the model was trained on; labels they carry are respected.
+          num_segments: how many segments to find, one number or one per demonstration; by default what the model was
+            trained with. Where that is None too, the number is found.
+        """
+        self._check_spaces(demos)
+        counts = self.log_counts(demos, self.config.num_segments if num_segments is None else num_segments)
+        parts = [
+            self._segment_some(demos[first : first + _DEMOS_PER_CALL], counts[first : first + _DEMOS_PER_CALL])
+            for first in range(0, len(demos), _DEMOS_PER_CALL)
+        ]
+        joined = [
+            sum((list(getattr(part, field.name)) for part in parts), []) for field in dataclasses.fields(Segments)
+        ]
+        found = Segments(*joined[:-1], log_likelihood=np.array(joined[-1], np.float32))
+        impossible = np.flatnonzero(found.log_likelihood < LOG_ZERO / 2)
+        if len(impossible):
+            raise DemonstrationError(
+                f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its labels "
+                f"and the longest segment; change the labels, num_segments or longest_segment."
+            )
+        return found
+
+    def score(self, demos: Demonstrations, num_segments: int | list[int] | None = None) -> Scores:
+        """Segments demonstrations whose truth is known, and compares."""
+        return score(self.segment(demos, num_segments), demos)
+
+    def log_counts(self, demos: Demonstrations, num_segments: int | list[int] | None) -> NDArray[np.float32]:
+        """The prior over the number of segments of each demonstration, as one row of logs."""
+        if num_segments is None:
+            row = unknown_count(self.config)
+            return np.tile(np.asarray(row, np.float32), (len(demos), 1))
+        given = np.broadcast_to(np.asarray(num_segments), (len(demos),))
+        if (given < 1).any():
+            raise DemonstrationError(f"num_segments is {given.min()}: use at least 1.")
+        if (given > demos.lengths).any():
+            short = int(np.argmax(given > demos.lengths))
+            raise DemonstrationError(
+                f"Demonstration {short} has {demos.lengths[short]} steps, too few for {given[short]} segments: "
+                "lower num_segments, or leave it out."
+            )
+        return np.asarray(jax.vmap(lambda m: exactly(m, int(given.max())))(jnp.asarray(given)))
+
+    def priors(self, max_length: int) -> Priors:
+        """Priors for demonstrations of up to so many steps."""
+        longest = min(max_length, self.config.longest_segment or max_length)
+        duration = poisson_log_duration(self.duration_rate, self.config.duration_weight, longest)
+        num_skills = self.config.num_skills
+        return Priors(jnp.full((num_skills,), -jnp.log(num_skills)), duration)
+
+    def _segment_some(self, demos: Demonstrations, log_counts: NDArray[np.float32]) -> Segments:
+        max_length = _round_up(demos.max_length, _ROUND_STEPS)
+        missing = _DEMOS_PER_CALL - len(demos)
+        batch = batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length)
+        # Rows are repeated up to a fixed number, again to compile once.
+        batch = batch._replace(
+            **{
+                name: np.concatenate([values, np.repeat(values[:1], missing, axis=0)])
+                for name, values in batch._asdict().items()
+                if name not in ("frames", "actions")
+            }
+        )
+        log_counts = np.concatenate([log_counts, np.repeat(log_counts[:1], missing, axis=0)])
+        decoded = jax.tree.map(np.asarray, decode(self.skills, batch, self.priors(max_length), jnp.asarray(log_counts)))
+        best, after = decoded.best, decoded.posterior
+        return Segments(
+            boundaries=[best.ends[i, : best.num_segments[i] - 1].astype(np.int32) for i in range(len(demos))],
+            skills=[best.skills[i, : best.num_segments[i]].astype(np.int32) for i in range(len(demos))],
+            boundary_probs=[after.boundary_probs[i, :n] for i, n in enumerate(demos.lengths)],
+            count_probs=list(after.count_probs[: len(demos)]),
+            log_likelihood=after.log_likelihood[: len(demos)],
+        )
+
+    def _check_spaces(self, demos: Demonstrations) -> None:
+        space = self.skills.space
+        mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
+        theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
+        if mine != theirs:
+            raise DemonstrationError(
+                f"The model was trained on (observations, shape, discrete actions, action width) {mine}, and these "
+                f"demonstrations have {theirs}: use demonstrations from the same spaces, or train another model."
+            )
+
+
+def unknown_count(config: Config) -> Float[Array, " counts"]:
+    """The prior over the number of segments where it is not known: each further one costs `segment_cost`."""
+    counts = jnp.arange(config.max_segments + 1)
+    return jnp.where(counts == 0, LOG_ZERO, -config.segment_cost * counts)
+
+
+def score(found: Segments, demos: Demonstrations) -> Scores:
+    """Compares what was found with the truth."""
+    if demos.truth is None or demos.truth.boundaries is None:
+        raise DemonstrationError(
+            "The true boundaries of these demonstrations are not known: there is nothing to score."
+        )
+    return score_boundaries(found.boundaries, demos.truth.boundaries)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -1,0 +1,125 @@
+"""Networks that embed what an agent sees; functions of one observation, batched with `vmap`.
+
+Appendix "Encoder architecture" of the paper: two layers of 3x3 filters with ReLU, flattened into a linear layer; or two
+hidden layers of an MLP for vectors; in all cases a LayerNorm on top.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from compile_il.demos.checks import ObservationKind
+
+
+class Convolution(eqx.Module):
+    """A 3x3 convolution without padding, as a product of patches and a matrix.
+
+    Many seeds are trained at once by `vmap` over the weights; XLA makes a batched product of this, where it would make
+    a slow grouped convolution of `lax.conv`.
+    """
+
+    weight: Float[Array, "patch maps"]
+    bias: Float[Array, " maps"]
+
+    def __init__(self, num_channels: int, num_maps: int, *, key: PRNGKeyArray):
+        patch = 9 * num_channels
+        limit = 1 / math.sqrt(patch)
+        self.weight = jax.random.uniform(key, (patch, num_maps), minval=-limit, maxval=limit)
+        self.bias = jnp.zeros((num_maps,))
+
+    def __call__(self, image: Float[Array, "H W C"]) -> Float[Array, "H-2 W-2 maps"]:
+        height, width, _ = image.shape
+        shifted = [image[i : height - 2 + i, j : width - 2 + j] for i in range(3) for j in range(3)]
+        return jnp.concatenate(shifted, axis=-1) @ self.weight + self.bias
+
+
+class GridEmbedding(eqx.Module):
+    """Two convolutions, a linear layer, LayerNorm."""
+
+    first: Convolution
+    second: Convolution
+    linear: eqx.nn.Linear
+    norm: eqx.nn.LayerNorm
+
+    def __init__(self, shape: tuple[int, ...], num_maps: int, hidden_dim: int, *, key: PRNGKeyArray):
+        height, width, num_channels = shape
+        keys = jax.random.split(key, 3)
+        self.first = Convolution(num_channels, num_maps, key=keys[0])
+        self.second = Convolution(num_maps, num_maps, key=keys[1])
+        self.linear = eqx.nn.Linear((height - 4) * (width - 4) * num_maps, hidden_dim, key=keys[2])
+        self.norm = eqx.nn.LayerNorm(hidden_dim)
+
+    def __call__(self, observation: Shaped[Array, "H W C"]) -> Float[Array, " hidden"]:
+        maps = jax.nn.relu(self.first(observation.astype(jnp.float32)))
+        maps = jax.nn.relu(self.second(maps))
+        return self.norm(self.linear(maps.reshape(-1)))
+
+
+class VectorEmbedding(eqx.Module):
+    """Two hidden layers, a linear layer, LayerNorm; inputs brought to zero mean and unit spread."""
+
+    layers: eqx.nn.MLP
+    norm: eqx.nn.LayerNorm
+    mean: Float[Array, " D"]
+    spread: Float[Array, " D"]
+
+    def __init__(self, mean: Float[Array, " D"], spread: Float[Array, " D"], hidden_dim: int, *, key: PRNGKeyArray):
+        # Demonstrations without states have vectors of width zero: the network then only sees a constant.
+        self.layers = eqx.nn.MLP(mean.shape[0] + 1, hidden_dim, hidden_dim, depth=2, key=key)
+        self.norm = eqx.nn.LayerNorm(hidden_dim)
+        self.mean, self.spread = mean, spread
+
+    def __call__(self, observation: Float[Array, " D"]) -> Float[Array, " hidden"]:
+        mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
+        return self.norm(self.layers(jnp.append((observation - mean) / spread, 1.0)))
+
+
+class SymbolEmbedding(eqx.Module):
+    """A vector for each symbol, LayerNorm."""
+
+    table: eqx.nn.Embedding
+    norm: eqx.nn.LayerNorm
+
+    def __init__(self, num_symbols: int, hidden_dim: int, *, key: PRNGKeyArray):
+        self.table = eqx.nn.Embedding(num_symbols, hidden_dim, key=key)
+        self.norm = eqx.nn.LayerNorm(hidden_dim)
+
+    def __call__(self, observation: Int[Array, ""]) -> Float[Array, " hidden"]:
+        return self.norm(self.table(observation))
+
+
+Embedding = GridEmbedding | VectorEmbedding | SymbolEmbedding
+
+
+class Space(eqx.Module):
+    """What observations and actions look like; enough to build networks for them."""
+
+    observation_kind: ObservationKind
+    observation_shape: tuple[int, ...]
+    num_symbols: int
+    """Different symbols, where observations are symbols; else 0."""
+    num_actions: int
+    """Discrete actions, or 0 where actions are continuous."""
+    action_dim: int
+    """Width of continuous actions, or 0 where actions are discrete."""
+
+
+class Scaling(eqx.Module):
+    """Mean and spread of vectors and continuous actions in the data; empty where there are none."""
+
+    observation_mean: Float[Array, " D"]
+    observation_spread: Float[Array, " D"]
+    action_mean: Float[Array, " A"]
+    action_spread: Float[Array, " A"]
+
+
+def make_embedding(space: Space, scaling: Scaling, *, num_maps: int, hidden_dim: int, key: PRNGKeyArray) -> Embedding:
+    """The network that fits the observations."""
+    if space.observation_kind == "grid":
+        return GridEmbedding(space.observation_shape, num_maps, hidden_dim, key=key)
+    if space.observation_kind == "vector":
+        return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, key=key)
+    return SymbolEmbedding(space.num_symbols, hidden_dim, key=key)
