@@ -33,10 +33,11 @@ format: $(STAMP) ## let ruff mend what it can
 
 check: lint test ## what continuous integration runs
 
-bench: $(STAMP)  ## speed of worlds and experts beside their plain-Python twins
-	$(BIN)/python -m benchmarks.worlds
+bench: $(STAMP)  ## speed of worlds and experts beside their plain-Python twins, to results/
+	$(BIN)/python -m benchmarks.worlds --out results/speed-worlds-cpu.json
 
-docs: $(STAMP)   ## make the tables of documents anew from results/
+docs: $(STAMP)   ## make the pictures, and the tables from results/, of documents anew
+	$(BIN)/python -m compile_il.report.gallery docs/images/worlds.png
 	$(BIN)/python -m compile_il.report.tables README.md $(wildcard docs/*.md)
 
 clean:           ## remove everything that make made

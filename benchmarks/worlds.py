@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 from tests.twins import grid_twin, reacher_twin
 
-from compile_il.generate import demonstrate, draw_episodes
+from compile_il.batches import draw_batch, frame_budget
+from compile_il.generate import demonstrate, draw_levels
 from compile_il.results import write_result
-from compile_il.worlds import ActingWorld, GridWorld, ReacherWorld
+from compile_il.worlds import GridWorld, ReacherWorld
 from compile_il.worlds.world import select
 
 TRAINING_STEPS = 42
-NUM_TO_HOST = 8192
 WORLDS: dict[str, GridWorld | ReacherWorld] = {
     "grid-pickup": GridWorld(kind="pickup", max_steps=TRAINING_STEPS),
     "grid-visit": GridWorld(kind="visit", max_steps=TRAINING_STEPS),
@@ -42,19 +42,6 @@ def rate(work: Callable[[], int], repeats: int) -> float:
         units = work()
         rates.append(units / (time.perf_counter() - began))
     return statistics.median(rates[1:])
-
-
-@functools.partial(jax.jit, static_argnames=("world", "num_episodes"))
-def episodes_with_observations(world: Any, key: Array, num_episodes: int) -> tuple[Array, Array, Array]:
-    """Fresh demonstrations that stay on the device, with observations of every padded step: what training consumes."""
-    episodes = draw_episodes(world, key, 0, num_episodes)
-    observe = jax.vmap(jax.vmap(world.observe, in_axes=(None, 0)))
-    return observe(episodes.level, episodes.states), episodes.actions, episodes.length
-
-
-@functools.partial(jax.jit, static_argnames=("world", "num_levels"))
-def make_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
-    return jax.vmap(world.level)(jax.random.split(key, num_levels))
 
 
 @functools.partial(jax.jit, static_argnames=("world", "num_steps", "with_observations"))
@@ -79,14 +66,15 @@ def random_steps(world: Any, levels: Any, key: Array, num_steps: int, with_obser
 def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, float]:
     """The JAX world: demonstrations a second to the host and on the device, steps a second with and without frames."""
     world = WORLDS[name]
-    levels = make_levels(world, jax.random.key(0), num_levels)
+    levels = draw_levels(world, jax.random.key(0), num_levels)
+    num_frames = frame_budget(demonstrate(world, num_demos=1024).lengths, batch)
     seeds = iter(range(10**6))
 
     def to_host() -> int:
-        return len(demonstrate(world, num_demos=NUM_TO_HOST, seed=next(seeds)))
+        return len(demonstrate(world, num_demos=4 * batch, seed=next(seeds)))
 
     def on_device() -> int:
-        jax.block_until_ready(episodes_with_observations(world, jax.random.key(next(seeds)), batch))
+        jax.block_until_ready(draw_batch(world, jax.random.key(next(seeds)), batch, num_frames))
         return batch
 
     def steps(num_steps: int, with_observations: bool) -> int:
@@ -103,30 +91,37 @@ def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, f
 
 
 def measure_twin(name: str, num_demos: int, repeats: int) -> dict[str, float]:
-    """The plain-Python twin: demonstrations a second, random steps a second with and without observations."""
+    """The plain-Python twin: demonstrations a second, random steps a second with and without observations.
+
+    Like ours, it steps on levels that were drawn before. Its expert plans anew at every step.
+    """
     rng = random.Random(0)
     kind = name.removeprefix("grid-")
 
-    def fresh() -> Any:
+    def draw_level() -> Any:
         if name == "reacher":
-            return reacher_twin.TwinReacher(reacher_twin.TwinReacherLevel.random(rng, 3))
-        return grid_twin.TwinGrid(
-            grid_twin.TwinLevel.random(rng, kind=kind, num_tasks=3), kind=kind, max_steps=TRAINING_STEPS
-        )
+            return reacher_twin.TwinReacherLevel.random(rng, 3)
+        return grid_twin.TwinLevel.random(rng, kind=kind, num_tasks=3)
+
+    levels = [draw_level() for _ in range(num_demos)]
+
+    def begin(level: Any) -> Any:
+        if name == "reacher":
+            return reacher_twin.TwinReacher(level)
+        return grid_twin.TwinGrid(level, kind=kind, max_steps=TRAINING_STEPS)
 
     def demonstrations() -> int:
         for _ in range(num_demos):
             if name == "reacher":
-                reacher_twin.demonstrate(reacher_twin.TwinReacherLevel.random(rng, 3))
+                reacher_twin.demonstrate(draw_level())
             else:
-                level = grid_twin.TwinLevel.random(rng, kind=kind, num_tasks=3)
-                grid_twin.demonstrate(level, kind=kind, max_steps=TRAINING_STEPS)
+                grid_twin.demonstrate(draw_level(), kind=kind, max_steps=TRAINING_STEPS)
         return num_demos
 
     def steps(with_observations: bool) -> int:
         num_steps = 0
-        for _ in range(num_demos):
-            world = fresh()
+        for level in levels:
+            world = begin(level)
             while not (world.terminated or world.truncated):
                 world.step((rng.uniform(-3, 3), rng.uniform(-3, 3)) if name == "reacher" else rng.randrange(8))
                 if with_observations:

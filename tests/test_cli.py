@@ -1,11 +1,16 @@
 """The command, as a person types it."""
 
+import dataclasses
+import importlib.metadata
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 import compile_il as cil
-from compile_il.cli import main
+from compile_il.cli import WorldName, WorldOptions, main
 
 
 def test_generate_writes_what_demonstrate_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,8 +44,11 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("arguments", "message"),
     [
         (["grid-pickup", "--num-tasks", "9"], "9 pick-ups need as many objects"),
-        (["grid-pickup", "--num-demos", "0"], "num_demos is 0"),
+        (["grid-pickup", "--num-demos", "0"], "--num-demos is 0"),
+        (["grid-pickup", "--seed", "-1"], "--seed is -1: use a number from 0 to 4294967295"),
         (["reacher", "--num-objects", "3"], "no option 'num_objects'"),
+        (["grid-pickup", "--num-objects", "0"], "num_objects is 0"),
+        (["symbols", "--distinct-types"], "no option 'distinct_types'"),
         (["chess"], "grid-pickup"),
         (["grid-pickup", "--num-demos", "many"], "many"),
     ],
@@ -48,7 +56,80 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_mistakes_are_told_and_nothing_is_written(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in fails(["generate", *arguments, "--out", str(tmp_path / "x.npz")], capsys)
+    text = fails(["generate", *arguments, "--out", str(tmp_path / "x.npz")], capsys)
+    assert message in text
+    assert "0:00:00" not in text, "a progress bar was drawn"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("world", "options"),
+    [
+        ("grid-pickup", {"size": 7, "wall_rate": 0.5, "num_objects": 4, "num_types": 4, "distinct_types": True}),
+        ("reacher", {"max_targets": 4, "max_steps": 20}),
+        ("symbols", {"num_symbols": 7, "max_repeats": 2}),
+    ],
+)
+def test_options_reach_the_world(world: str, options: dict[str, Any], tmp_path: Path) -> None:
+    typed = [
+        word
+        for name, value in options.items()
+        for word in ([f"--{name.replace('_', '-')}"] if value is True else [f"--{name.replace('_', '-')}", str(value)])
+    ]
+    main(["generate", world, "--num-demos", "4", "--out", str(tmp_path / "x.npz"), *typed])
+    assert cil.Demonstrations.load(tmp_path / "x.npz") == cil.demonstrate(world, num_demos=4, **options)
+
+
+def test_the_command_offers_every_world_and_every_option_that_errors_may_name() -> None:
+    assert list(get_args(WorldName)) == list(cil.WORLDS)
+    of_worlds = {field.name for world in cil.WORLDS.values() for field in dataclasses.fields(world)}
+    # `kind` is part of a world's name; `reward` is for those who act, and changes no demonstration.
+    assert {field.name for field in dataclasses.fields(WorldOptions)} == of_worlds - {"kind", "reward", "num_tasks"}
+
+
+def test_help_tells_each_default_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["generate", "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--max-steps INT" in text
+    assert "(default: 200; reacher: 100)" in text
+    assert "None" not in text
+    for name, world, option in (
+        ("num-objects", "grid-pickup", "num_objects"),
+        ("size", "grid-pickup", "size"),
+        ("wall-rate", "grid-pickup", "wall_rate"),
+        ("max-targets", "reacher", "max_targets"),
+        ("num-types", "reacher", "num_types"),
+        ("num-symbols", "symbols", "num_symbols"),
+        ("max-repeats", "symbols", "max_repeats"),
+    ):
+        told = text.split(f"--{name} ")[1].split("(default: ")[1].split(")")[0]
+        assert told == str(getattr(cil.WORLDS[world], option)), name
+
+
+@pytest.mark.parametrize("name", ["a[b].npz", "a[/b].npz", "[bold]x.npz", "x" * 150 + ".npz"])
+def test_paths_are_printed_as_they_are(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", "symbols", "--num-demos", "2", "--out"]
+    folder = tmp_path / "in[1]"
+    folder.mkdir()
+    out = str(folder / name.replace("/", ""))
+    main([*arguments, out])
+    assert out in capsys.readouterr().out
+    assert out in fails([*arguments, out], capsys)
+    missing = str(tmp_path / name / "q")
+    assert missing in fails([*arguments, f"{missing}/q.npz"], capsys)
+
+
+def test_an_interruption_and_a_lack_of_memory_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, message in ((MemoryError(), "lower --num-demos"), (KeyboardInterrupt(), "stopped")):
+
+        def fail(*_: Any, error: BaseException = error, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr("compile_il.generate.demonstrate", fail)
+        assert message in fails(["generate", "symbols", "--out", str(tmp_path / "x.npz")], capsys)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,3 +153,27 @@ def test_demo_draws_every_world(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert written == ["grid-pickup.npz", "grid-visit.npz", "reacher.npz", "symbols.npz", "worlds.png"]
     assert (tmp_path / "demo" / "worlds.png").read_bytes().startswith(b"\x89PNG")
     assert "exists" in fails(["demo", "--out", str(tmp_path / "demo"), "--num-demos", "5"], capsys)
+
+
+@pytest.mark.parametrize("name", [*cil.WORLDS, "worlds.png"])
+def test_demo_checks_every_file_first(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    existing = tmp_path / (name if name.endswith("png") else f"{name}.npz")
+    existing.write_text("precious")
+    assert f"{existing} exists" in fails(["demo", "--out", str(tmp_path)], capsys)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_demo_makes_no_folder_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--num-demos is 0" in fails(["demo", "--out", str(tmp_path / "demo"), "--num-demos", "0"], capsys)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "lost").symlink_to(tmp_path / "missing")
+    for name in ("file", "lost"):
+        assert f"{name} is not a folder: name another one" in fails(["demo", "--out", str(tmp_path / name)], capsys)
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("module", ["compile_il", "compile_il.cli"])
+def test_modules_run_as_the_command(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"compile-il {importlib.metadata.version('compile-il')}\n"

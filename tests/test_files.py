@@ -1,6 +1,7 @@
 """Nothing half-written is ever seen."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,48 @@ def test_check_target(tmp_path: Path) -> None:
         check_target(tmp_path, overwrite=True)
     with pytest.raises(FileNotFoundError, match="no folder"):
         check_target(tmp_path / "b" / "c", overwrite=False)
+
+
+def test_a_link_stays_and_what_it_points_at_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    link, real = tmp_path / "link", tmp_path / "far" / "real"
+    link.symlink_to(Path("far") / "real")
+    for content in ("made", "replaced"):  # the link is dangling at first
+        assert check_target(link, overwrite=content == "replaced") == link
+        with replace_file(link) as temporary:
+            temporary.write_text(content)
+        assert link.is_symlink()
+        assert not real.is_symlink()
+        assert real.read_text() == content
+    assert [path.name for path in (tmp_path / "far").iterdir()] == ["real"]
+    with pytest.raises(FileExistsError, match="link exists"):
+        check_target(link, overwrite=False)
+
+
+def test_links_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+    (tmp_path / "lost").symlink_to(tmp_path / "missing" / "file")
+    with pytest.raises(FileNotFoundError, match=r"no folder .*missing"):
+        check_target(tmp_path / "lost", overwrite=True)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(FileExistsError, match=r"loop is a link that leads back to itself"):
+        check_target(tmp_path / "loop", overwrite=True)
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/null")):
+        with pytest.raises(FileExistsError, match="a device, a pipe or a socket, which is never replaced"):
+            check_target(path, overwrite=True)
+        with pytest.raises(FileExistsError, match="never replaced"), replace_file(path):
+            pytest.fail("a place to write to was given")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_file_is_no_folder_to_write_into(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
+        check_target(tmp_path / "file" / "x", overwrite=True)
 
 
 def test_results_say_where_they_come_from(tmp_path: Path) -> None:

@@ -6,13 +6,22 @@ after CompILE (Kipf et al., ICML 2019).
 
 import importlib.util
 
-from compile_il.demos import Demonstrations
+from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.generate import demonstrate
-from compile_il.worlds import WORLDS, make_world
+from compile_il.worlds import WORLDS, WorldError, make_world
 
 __version__ = "0.1.0"
-__all__ = ["WORLDS", "Demonstrations", "demonstrate", "make_world"]
+__all__ = [
+    "UNKNOWN",
+    "WORLDS",
+    "DemonstrationError",
+    "Demonstrations",
+    "WorldError",
+    "demonstrate",
+    "make_world",
+]
 
+# Images of accelerator machines often lack Gymnasium; all but the environments works without it.
 if importlib.util.find_spec("gymnasium") is not None:
     from compile_il.worlds import gym as _gym
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Whether a file may be written there: told before the work is done, not after."""
+    """Whether a file may be written there: told before the work is done, not after. Links are followed."""
     target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: name a file to write.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {target.parent}: make it first, or write somewhere else.")
+    folder = _behind_links(target).parent
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is not a folder: no file can be written into it; name another folder.")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder}: make it first, or write somewhere else.")
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{target} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
@@ -23,7 +24,11 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 @contextlib.contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A temporary file in the same folder, which takes the place of `path` once the block ends well."""
+    """A temporary file in the same folder, which takes the place of `path` once the block ends well.
+
+    Where `path` is a link, the link stays, and what it points at is replaced.
+    """
+    path = _behind_links(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
@@ -34,6 +39,20 @@ def replace_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _behind_links(path: Path) -> Path:
+    """The regular file, there already or not yet, to which a path leads; an error where it leads to another thing."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file to write.")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} is a device, a pipe or a socket, which is never replaced: name a file to write.")
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise FileExistsError(f"{path} is a link that leads back to itself: delete it, or name another file.")
+    return target
 
 
 def _flush(path: Path) -> None:

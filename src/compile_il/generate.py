@@ -18,11 +18,12 @@ from jaxtyping import Array, Int, Shaped
 from compile_il.demos import Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.worlds import ActingWorld, World, WorldError, make_world
-from compile_il.worlds.world import Episode
+from compile_il.worlds.world import KEY_KIND, Episode
 
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
-FRAMES_PER_CALL = 4096
+CPU_FRAMES, ACCELERATOR_FRAMES = 4096, 131072
+"""Frames drawn in one call."""
 
 
 NUM_WORKERS = 3
@@ -100,7 +101,7 @@ def _choose(world: str | World, **options: Any) -> World:
 def _make_chunks(world: World, num_demos: int, seed: int) -> Iterator[_Chunk]:
     """All demonstrations in chunks, in order, a few in the making at a time."""
     size = CPU_CHUNK if jax.default_backend() == "cpu" else ACCELERATOR_CHUNK
-    key = jax.random.key(seed)
+    key = jax.random.key(seed, impl=KEY_KIND)
 
     def make(first: int) -> _Chunk:
         return _pack(world, draw_episodes(world, key, first, size), min(size, num_demos - first))
@@ -160,12 +161,13 @@ def _observe(world: World, episodes: Episode, lengths: np.ndarray) -> Iterator[n
     num_frames = lengths + 1
     owner = np.repeat(np.arange(len(lengths)), num_frames)
     time = np.arange(num_frames.sum()) - np.repeat(np.cumsum(num_frames) - num_frames, num_frames)
-    for first in range(0, len(owner), FRAMES_PER_CALL):
-        part = slice(first, first + FRAMES_PER_CALL)
+    size = CPU_FRAMES if jax.default_backend() == "cpu" else ACCELERATOR_FRAMES
+    for first in range(0, len(owner), size):
+        part = slice(first, first + size)
         # Short parts repeat frame (0, 0), so that every call has the same shape and compiles once.
-        missing = FRAMES_PER_CALL - len(owner[part])
+        missing = size - len(owner[part])
         index = np.pad(owner[part], (0, missing)), np.pad(time[part], (0, missing))
-        yield np.asarray(observe_frames(world, episodes, *index))[: FRAMES_PER_CALL - missing]
+        yield np.asarray(observe_frames(world, episodes, *index))[: size - missing]
 
 
 class _FrameBuffer:

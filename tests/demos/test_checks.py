@@ -1,6 +1,5 @@
 """What the door lets in, and in which dtype; what it refuses, and what it says."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -203,13 +202,58 @@ def test_unsigned_lengths_are_lengths():
     assert len(Demonstrations.from_packed(None, np.zeros(5, int), lengths)) == 2
 
 
-def test_thousands_of_episodes_take_little_more_than_the_copies():
-    observations = [np.zeros((18, 10, 10, 12), np.uint8) for _ in range(2000)]
-    actions = [np.zeros(17, np.int64) for _ in range(2000)]
-    start = time.perf_counter()
-    copy = np.concatenate(observations)
-    copied = time.perf_counter() - start
-    start = time.perf_counter()
-    demos = Demonstrations.from_arrays(observations, actions)
-    assert demos.num_frames == len(copy)
-    assert time.perf_counter() - start < 5 * copied + 0.5
+@pytest.mark.parametrize("num_actions", [2.5, 0, -1, 2**31, 2**40, "four", True, np.nan, np.array([3, 3])])
+def test_num_actions_is_a_whole_number(num_actions: Any):
+    with pytest.raises(DemonstrationError, match=r"num_actions is .*; use a whole number from 1 to 2147483647\."):
+        Demonstrations.from_arrays(None, [[0, 0]], num_actions=num_actions)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    demos = Demonstrations.from_arrays(None, [[0]], num_actions=np.int64(3))
+    assert type(demos.num_actions) is int
+    assert demos.num_actions == 3
+
+
+def masked(values: Any) -> Any:
+    return np.ma.masked_equal(np.asarray(values), 1)
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "boundaries", "what"),
+    [
+        ([masked([0, 1, 2])], [[0, 0]], None, "Observations of episode 0"),
+        ([[masked([0.0]), masked([1.0])]], [[0]], None, "Observations of episode 0"),
+        (None, [[0], masked([0, 1])], None, "Actions of episode 1"),
+        (None, [[0, 0]], [masked([1])], "Boundaries of episode 0"),
+    ],
+)
+def test_masks_are_not_lost_in_silence(observations: Any, actions: Any, boundaries: Any, what: str):
+    with pytest.raises(DemonstrationError, match=rf"{what} are a masked array.*leave masked .* or fill them"):
+        Demonstrations.from_arrays(observations, actions, boundaries=boundaries)
+
+
+def test_from_packed_refuses_masks():
+    for arrays in (
+        (masked(np.zeros((3, 1))), [0, 0], [2]),
+        (None, masked([0, 0]), [2]),
+        (None, [0, 0], masked([2])),
+    ):
+        with pytest.raises(DemonstrationError, match="are a masked array"):
+            Demonstrations.from_packed(*arrays)
+
+
+@pytest.mark.parametrize("value", [2**24 + 1, -(2**24) - 1, 2**60, -(2**63)])
+@pytest.mark.parametrize("shape", [(3, 2), (3, 1, 2, 1)])
+def test_whole_numbers_that_float32_would_round_are_refused(value: int, shape: tuple[int, ...]):
+    frames = np.zeros(shape, np.int64)
+    frames.flat[3] = value
+    with pytest.raises(DemonstrationError, match="Episode 0, observation 1 holds a whole number beyond 16777216"):
+        Demonstrations.from_arrays([frames], [[0, 0]])
+
+
+@pytest.mark.parametrize("value", [2**24, -(2**24)])
+def test_whole_numbers_that_float32_holds_are_kept(value: int):
+    (frames,) = Demonstrations.from_arrays([np.array([[value], [0]])], [[0]]).observations
+    assert frames[0, 0] == value
+    (unsigned,) = Demonstrations.from_arrays([np.array([[abs(value)], [0]], np.uint64)], [[0]]).observations
+    assert unsigned[0, 0] == abs(value)

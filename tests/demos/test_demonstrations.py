@@ -47,7 +47,6 @@ def test_an_integer_gives_one_demonstration():
     assert len(demo) == 2
     assert demo.observations.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert demo.actions.tolist() == [0, 1]
-    assert demo.truth is not None
     assert demo.truth.boundaries is not None
     assert demo.truth.boundaries.tolist() == [1]
     assert demo.truth.codes is not None
@@ -56,10 +55,10 @@ def test_an_integer_gives_one_demonstration():
     assert demo.labels.boundaries.tolist() == [0, 1]
     assert demo.labels.codes.tolist() == [7, 8]
     assert same(DEMOS[np.int32(-1)], DEMOS[2])
-    assert DEMOS.with_truth()[0].truth is None
+    unknown = DEMOS.with_truth()[0].truth
+    assert (unknown.boundaries, unknown.codes) == (None, None)
     assert DEMOS[0].labels is None
     only_codes = DEMOS.with_truth(codes=[[1], [1], [1]])[0].truth
-    assert only_codes is not None
     assert only_codes.boundaries is None
 
 
@@ -129,10 +128,23 @@ def test_split_shares_everything_out(fraction: float):
     assert first.num_actions == second.num_actions == 20
 
 
-@pytest.mark.parametrize("fraction", [0.0, 0.02, 0.99, 1.0, 1.5, -0.5])
+@pytest.mark.parametrize("fraction", [0.02, 0.99, 1.0])
 def test_split_refuses_an_empty_part(fraction: float):
     with pytest.raises(DemonstrationError, match=r"of 20 episodes is .* either side"):
         EPISODE_NUMBERS.split(fraction)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.5, -0.5, np.nan, np.inf, "half", None])
+def test_split_refuses_what_is_no_fraction(fraction: Any):
+    with pytest.raises(DemonstrationError, match=r"fraction is .*; it must be a number above 0 and at most 1"):
+        EPISODE_NUMBERS.split(fraction)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "one"])
+def test_seeds_are_whole_numbers(seed: Any):
+    for call in (lambda: EPISODE_NUMBERS.split(0.5, seed=seed), lambda: EPISODE_NUMBERS.batches(2, seed=seed)):
+        with pytest.raises(DemonstrationError, match=f"seed is {seed!r}; use a whole number of at least 0"):
+            call()
 
 
 def test_batches_are_one_epoch():
@@ -147,9 +159,17 @@ def test_batches_are_one_epoch():
     assert [len(batch) for batch in EPISODE_NUMBERS.batches(100)] == [20]
 
 
-@pytest.mark.parametrize(("batch_size", "drop_remainder"), [(0, False), (-1, False), (21, True)])
-def test_batches_refuses_at_once(batch_size: int, drop_remainder: bool):
-    with pytest.raises(DemonstrationError, match=f"No batches of {batch_size} from 20 episodes; use 1 to 20"):
+@pytest.mark.parametrize(
+    ("batch_size", "drop_remainder", "bounds"),
+    [
+        (0, False, "of at least 1"),
+        (-1, False, "of at least 1"),
+        (2.5, False, "of at least 1"),
+        (21, True, "from 1 to 20"),
+    ],
+)
+def test_batches_refuses_at_once(batch_size: Any, drop_remainder: bool, bounds: str):
+    with pytest.raises(DemonstrationError, match=f"batch_size is {batch_size}; use a whole number {bounds}"):
         EPISODE_NUMBERS.batches(batch_size, drop_remainder=drop_remainder)
 
 

@@ -67,6 +67,24 @@ def test_folders_must_exist_and_files_be_no_folders(tmp_path: Path):
         Demonstrations.load(tmp_path / "demos")
 
 
+@pytest.mark.parametrize("path", ["", ".", "/", "..", "missing/..", "folder", "folder/"])
+def test_a_path_that_names_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises((FileNotFoundError, IsADirectoryError), match=r"name a file to write, such as .*demos\.npz"):
+        DEMOS.save(path, overwrite=True)
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(tmp_path / "folder") == []
+
+
+def test_saving_through_a_link_keeps_the_link(tmp_path: Path):
+    real = DEMOS[:1].save(tmp_path / "real.npz")
+    (tmp_path / "link.npz").symlink_to("real.npz")
+    assert DEMOS.save(tmp_path / "link.npz", overwrite=True) == tmp_path / "link.npz"
+    assert (tmp_path / "link.npz").is_symlink()
+    assert Demonstrations.load(real) == DEMOS
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = DEMOS.save(tmp_path / "demos.npz")
 

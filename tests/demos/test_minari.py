@@ -2,7 +2,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import minari
 import numpy as np
 import pytest
@@ -100,14 +99,31 @@ def files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def test_a_failed_write_leaves_the_old_dataset_and_nothing_else(store: Path):
+def test_a_failed_write_leaves_the_old_dataset_and_nothing_else(store: Path, monkeypatch: pytest.MonkeyPatch):
     DEMOS.to_minari("test/demos-v0")
     before = files(store)
-    for dataset_id in ("test/demos-v0", "test/new-v0"):
-        with pytest.raises(gymnasium.error.NameNotFound):
-            DEMOS[:1].to_minari(dataset_id, overwrite=True, env_id="Missing-v0")
+
+    def fail(dataset_id: str, *_: Any, **__: Any) -> None:
+        (store / dataset_id / "data").mkdir(parents=True)
+        (store / dataset_id / "data" / "main_data.hdf5").write_bytes(b"half of it")
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(minari, "create_dataset_from_buffers", fail)
+        for dataset_id in ("test/demos-v0", "test/new-v0"):
+            with pytest.raises(OSError, match="disk full"):
+                DEMOS[:1].to_minari(dataset_id, overwrite=True)
     assert files(store) == before
     assert Demonstrations.from_minari("test/demos-v0") == DEMOS
+
+
+@pytest.mark.parametrize("env_id", ["Missing-v0", "CartPole-v99", "no such thing"])
+def test_an_environment_that_is_not_registered_is_told_before_anything_is_written(store: Path, env_id: str):
+    with pytest.raises(
+        DemonstrationError, match=f"env_id '{env_id}' is not registered with Gymnasium: .*leave env_id out"
+    ):
+        DEMOS.to_minari("test/demos-v0", env_id=env_id)
+    assert files(store) == set()
 
 
 def test_a_folder_that_is_no_dataset_is_never_replaced(store: Path):
@@ -117,17 +133,20 @@ def test_a_folder_that_is_no_dataset_is_never_replaced(store: Path):
     assert Demonstrations.from_minari("space-v0/demos-v0") == DEMOS
 
 
-@pytest.mark.parametrize("dataset_id", ["demos", "../demos-v0", "", "a b-v0"])
+@pytest.mark.parametrize("dataset_id", ["demos", "../demos-v0", "", "a b-v0", "a/demos-v0"])
 def test_ids_that_are_none_are_refused_before_anything_is_written(store: Path, dataset_id: str):
-    with pytest.raises(DemonstrationError, match="is not a Minari id; one reads namespace/name-v0"):
-        DEMOS.to_minari(dataset_id)
+    for call in (DEMOS.to_minari, Demonstrations.from_minari):
+        with pytest.raises(
+            DemonstrationError, match=r"is not a Minari id; one reads namespace/name-v0.*Minari says: \w"
+        ):
+            call(dataset_id)
     assert files(store) == set()
 
 
 def test_an_unknown_dataset_is_not_downloaded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("minari.storage.hosting.download_dataset", lambda *_: pytest.fail("tried to download"))
-    with pytest.raises(FileNotFoundError, match=r"no Minari dataset a/b-v0 .*'minari download a/b-v0'"):
-        Demonstrations.from_minari("a/b-v0")
+    with pytest.raises(FileNotFoundError, match=r"no Minari dataset ab/c-v0 .*'minari download ab/c-v0'"):
+        Demonstrations.from_minari("ab/c-v0")
 
 
 @pytest.mark.parametrize("missing", ["minari", "h5py", "PIL"])

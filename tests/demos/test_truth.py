@@ -11,7 +11,6 @@ BOUNDARIES, CODES = [[1, 3], [], [1]], [[5, 0, 5], [2], [1, 1]]
 
 def test_truth_is_one_int32_array_per_episode():
     truth = DEMOS.with_truth(BOUNDARIES, CODES).truth
-    assert truth is not None
     assert truth.boundaries is not None
     assert truth.codes is not None
     assert [part.tolist() for part in truth.boundaries] == BOUNDARIES
@@ -21,12 +20,10 @@ def test_truth_is_one_int32_array_per_episode():
 
 def test_half_of_the_truth_may_be_unknown():
     only_boundaries = DEMOS.with_truth(boundaries=BOUNDARIES).truth
-    assert only_boundaries is not None
     assert only_boundaries.codes is None
     only_codes = DEMOS.with_truth(codes=CODES).truth
-    assert only_codes is not None
     assert only_codes.boundaries is None
-    assert DEMOS.truth is None
+    assert (DEMOS.truth.boundaries, DEMOS.truth.codes) == (None, None)
     assert DEMOS.with_truth(BOUNDARIES, CODES).with_truth() == DEMOS
 
 

@@ -70,5 +70,7 @@ def test_views_shorter_than_the_data_are_refused():
         DEMOS.padded(1)
     with pytest.raises(DemonstrationError, match="max_length is 1"):
         DEMOS.packed(max_length=1)
+    with pytest.raises(DemonstrationError, match=r"max_length is 2\.5; use a whole number"):
+        DEMOS.padded(2.5)
     with pytest.raises(DemonstrationError, match="num_frames is 4, shorter than the 5 frames of all episodes"):
         DEMOS.packed(4)

@@ -1,8 +1,10 @@
 """The Gymnasium edge: the environments pass its checker, and are the worlds and nothing else."""
 
+import copy
 import warnings
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -93,3 +95,71 @@ def test_mistakes_are_told() -> None:
         env.step(8)
     with pytest.raises(ValueError, match="only one is 'level'"):
         env.reset(options={"levle": None})
+    with pytest.raises(WorldError, match="is a GridLevel, not a str"):
+        env.reset(options={"level": "maze"})
+    small = from_ascii("#####\n#A@B#\n#...#\n#...#\n#####", "BA")
+    with pytest.raises(WorldError, match=r"walls has shape \(5, 5\), and this world's levels have \(10, 10\)"):
+        env.reset(options={"level": small})
+    reacher = gymnasium.make("CompILE/Reacher-v0").unwrapped
+    reacher.reset(seed=0)
+    with pytest.raises(ValueError, match="not a pair of angular velocities"):
+        reacher.step(np.array([np.nan, 0.0]))
+    with pytest.raises(RuntimeError, match="call reset"):
+        gymnasium.make("CompILE/GridPickup-v0", render_mode="ansi").unwrapped.render()
+
+
+def test_actions_as_people_pass_them() -> None:
+    grid = gymnasium.make("CompILE/GridPickup-v0").unwrapped
+    for action in (1, np.int64(1), np.array([1]), jnp.array(1)):
+        grid.reset(seed=0)
+        grid.step(action)
+    reacher = gymnasium.make("CompILE/Reacher-v0").unwrapped
+    _, _ = reacher.reset(seed=0)
+    fast, *_ = reacher.step([30.0, -30.0])
+    reacher.reset(seed=0)
+    fastest, *_ = reacher.step(np.array([3.0, -3.0]))
+    np.testing.assert_array_equal(fast, fastest)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_expert_action_solves_the_level(name: str) -> None:
+    env = gymnasium.make(name, max_steps=200).unwrapped
+    env.reset(seed=3)
+    for _ in range(200):
+        _, _, terminated, truncated, info = env.step(env.expert_action())
+        if terminated or truncated:
+            break
+    assert info["success"]
+
+
+def test_the_observation_bound_holds_at_full_speed() -> None:
+    env = gymnasium.make("CompILE/Reacher-v0").unwrapped
+    env.reset(seed=0)
+    level = env.level._replace(angles=np.array([np.pi, np.pi], np.float32))
+    env.reset(options={"level": level})
+    for _ in range(100):
+        observation, _, terminated, truncated, _ = env.step([3.0, 3.0])
+        assert env.observation_space.contains(observation)
+        if terminated or truncated:
+            break
+
+
+def test_environments_are_copied_and_run_in_other_processes() -> None:
+    env = gymnasium.make("CompILE/GridVisit-v0").unwrapped
+    env.reset(seed=0)
+    twin = copy.deepcopy(env)
+    for action in (0, 1, 2):
+        np.testing.assert_array_equal(env.step(action)[0], twin.step(action)[0])
+    sync = gymnasium.make_vec("CompILE/GridVisit-v0", num_envs=2, vectorization_mode="sync")
+    # JAX has been used in this process, and does not survive a fork.
+    workers = gymnasium.make_vec(
+        "CompILE/GridVisit-v0", num_envs=2, vectorization_mode="async", vector_kwargs={"context": "spawn"}
+    )
+    try:
+        for vector in (sync, workers):
+            vector.reset(seed=[4, 5])
+        for _ in range(3):
+            np.testing.assert_array_equal(sync.step(np.array([1, 2]))[0], workers.step(np.array([1, 2]))[0])
+    finally:
+        sync.close()
+        workers.close()

@@ -7,6 +7,8 @@ import pytest
 pytest.importorskip("dm_control", reason="needs the extra: pip install 'compile-il[mujoco]'")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
+import mujoco  # noqa: E402
+
 import compile_il  # noqa: E402, F401 (registers the environments)
 from compile_il.worlds.draw import fingertips  # noqa: E402
 
@@ -46,8 +48,7 @@ def test_expert_solves_the_mujoco_reacher() -> None:
     for seed in range(3):
         env.reset(seed=seed)
         for _ in range(100):
-            action = np.asarray(env.world.expert(env._level, (), env._state))
-            _, _, terminated, truncated, info = env.step(action)
+            _, _, terminated, truncated, info = env.step(env.expert_action())
             if terminated or truncated:
                 break
         assert info["success"]
@@ -58,7 +59,9 @@ def test_mujoco_draws() -> None:
     env.reset(seed=0)
     try:
         image = env.render()
-    except Exception as error:
+    except (mujoco.FatalError, ImportError, RuntimeError) as error:
+        if not any(word in str(error) for word in ("OpenGL", "EGL", "GLFW")):
+            raise
         pytest.skip(f"no off-screen renderer on this machine: {error}")
     assert image.shape == (480, 480, 3)
     assert image.std() > 10

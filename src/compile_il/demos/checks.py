@@ -18,6 +18,7 @@ ActionKind = Literal["discrete", "continuous"]
 KIND_OF_RANK: dict[int, ObservationKind] = {0: "symbol", 1: "vector", 3: "grid"}  # rank of one observation
 INTEGERS, REALS = "biu", "f"  # letters of `dtype.kind`; True and False count as 1 and 0
 INT32_MAX = int(np.iinfo(np.int32).max)
+EXACT_IN_FLOAT32 = 2**24  # up to here float32 holds every whole number
 
 
 class DemonstrationError(ValueError):
@@ -57,6 +58,7 @@ def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) ->
 
 def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
     """Arrays that hold all episodes end to end, checked and cast. See `Demonstrations.from_packed`."""
+    _refuse_masked(lengths, "lengths")
     lengths = np.asarray(lengths)
     check_lengths(lengths)
     lengths = lengths.astype(np.int64)
@@ -70,6 +72,24 @@ def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: in
     checked_actions = _check_discrete(Ragged(actions, lengths), num_actions)
     num_seen = int(checked_actions.values.max()) + 1
     return Storage(checked_frames, checked_actions, num_seen if num_actions is None else int(num_actions))
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """`value` as an int; refuses what is no whole number from `low` to `high`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
+        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise DemonstrationError(f"{name} is {value!r}; use a whole number {bounds}.")
+    return number
+
+
+def check_fraction(fraction: Any) -> None:
+    """Refuse what is no part of the episodes."""
+    if not isinstance(fraction, int | float | np.floating) or not 0 < fraction <= 1:
+        raise DemonstrationError(f"fraction is {fraction!r}; it must be a number above 0 and at most 1.")
 
 
 def check_list(parts: Any, name: str, expected: int | None = None) -> None:
@@ -104,6 +124,7 @@ def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) ->
 
 def as_array(values: Any, what: str) -> np.ndarray:
     """`values` as an array of numbers with at least one axis."""
+    _refuse_masked(values, what)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -122,6 +143,16 @@ def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[
     if bad.any():
         row = int(np.argmax(bad))
         raise DemonstrationError(message(*ragged.locate(row), ragged.values[row]))
+
+
+def _refuse_masked(values: Any, what: str) -> None:
+    # NumPy drops masks without a word where it makes plain arrays, also those of the rows of a list.
+    rows = values if isinstance(values, list | tuple) else ()
+    if isinstance(values, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        raise DemonstrationError(
+            f"{what} are a masked array, and masks are not kept; leave masked steps out, or fill them "
+            "with filled(value)."
+        )
 
 
 def _as_actions(values: Any, what: str) -> np.ndarray:
@@ -200,7 +231,7 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> Ragged:
             f"Each action is {values.dtype} of shape {values.shape[1:]}; a discrete action is one integer: "
             "squeeze an axis of length 1, or cast to float if the actions are continuous."
         )
-    limit = INT32_MAX if num_actions is None else operator.index(num_actions)
+    limit = INT32_MAX if num_actions is None else whole_number("num_actions", num_actions, 1, INT32_MAX)
     refuse_where(
         actions,
         values < 0,
@@ -226,6 +257,8 @@ def _cast(ragged: Ragged, dtype: type) -> Ragged:
 
 
 def _cast_finite(ragged: Ragged, what: str) -> Ragged:
+    if ragged.values.dtype.kind in INTEGERS and ragged.values.size:
+        _refuse_inexact(ragged, what)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
         cast = _cast(ragged, np.float32)
     finite = np.isfinite(cast.values).reshape(len(cast.values), -1)
@@ -239,3 +272,17 @@ def _cast_finite(ragged: Ragged, what: str) -> Ragged:
             ),
         )
     return cast
+
+
+def _refuse_inexact(ragged: Ragged, what: str) -> None:
+    """Refuse whole numbers that float32 would round."""
+    values = ragged.values.reshape(len(ragged.values), -1)
+    if values.max() > EXACT_IN_FLOAT32 or values.min() < -EXACT_IN_FLOAT32:
+        refuse_where(
+            ragged,
+            (values.max(axis=1) > EXACT_IN_FLOAT32) | (values.min(axis=1) < -EXACT_IN_FLOAT32),
+            lambda i, t, _: (
+                f"Episode {i}, {what} {t} holds a whole number beyond {EXACT_IN_FLOAT32}, which loses its last digits "
+                "in float32; subtract an offset, or cast to float if the digits do not matter."
+            ),
+        )

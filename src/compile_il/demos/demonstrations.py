@@ -5,7 +5,7 @@ A demonstration is T+1 observations, the last one where it ended, and T actions.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
@@ -19,8 +19,10 @@ from compile_il.demos.checks import (
     ActionKind,
     DemonstrationError,
     ObservationKind,
+    check_fraction,
     check_packed,
     pack_episodes,
+    whole_number,
 )
 from compile_il.demos.join import join_storages
 from compile_il.demos.labels import (
@@ -42,7 +44,7 @@ class Demonstration:
 
     observations: Shaped[np.ndarray, "num_frames ..."]
     actions: Shaped[np.ndarray, "T ..."]
-    truth: EpisodeTruth | None = None
+    truth: EpisodeTruth = field(default_factory=EpisodeTruth)
     labels: EpisodeLabels | None = None
 
     def __len__(self) -> int:
@@ -151,12 +153,9 @@ class Demonstrations:
         return self.storage.actions.counts
 
     @cached_property
-    def truth(self) -> Truth | None:
-        """Where the segments are and what they do; None if neither is known."""
-        boundaries, codes = self.storage.true_boundaries, self.storage.true_codes
-        if boundaries is None and codes is None:
-            return None
-        return Truth(_parts(boundaries), _parts(codes))
+    def truth(self) -> Truth:
+        """Where the segments are and what they do; each is None if unknown."""
+        return Truth(_parts(self.storage.true_boundaries), _parts(self.storage.true_codes))
 
     @cached_property
     def labels(self) -> PartialLabels | None:
@@ -231,15 +230,16 @@ class Demonstrations:
         return type(self)(self.storage.take(indices))
 
     def _one(self, i: int) -> Demonstration:
-        truth, labels = None, None
-        if self.truth is not None:
-            truth = EpisodeTruth(_entry(self.truth.boundaries, i), _entry(self.truth.codes, i))
+        truth = EpisodeTruth(_entry(self.truth.boundaries, i), _entry(self.truth.codes, i))
+        labels = None
         if self.labels is not None:
             labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i])
         return Demonstration(self.observations[i], self.actions[i], truth, labels)
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
         """Two sets, shuffled, that share no episode: `fraction` of the episodes, and the rest."""
+        check_fraction(fraction)
+        seed = whole_number("seed", seed, 0)
         num_first = round(fraction * len(self))
         if not 0 < num_first < len(self):
             raise DemonstrationError(
@@ -254,9 +254,10 @@ class Demonstrations:
 
         The last set is smaller if `batch_size` does not divide the number of episodes, or dropped on request.
         """
-        if batch_size < 1 or (drop_remainder and batch_size > len(self)):
-            raise DemonstrationError(f"No batches of {batch_size} from {len(self)} episodes; use 1 to {len(self)}.")
-        order = np.arange(len(self)) if seed is None else np.random.default_rng(seed).permutation(len(self))
+        batch_size = whole_number("batch_size", batch_size, 1, len(self) if drop_remainder else None)
+        order = np.arange(len(self))
+        if seed is not None:
+            order = np.random.default_rng(whole_number("seed", seed, 0)).permutation(len(self))
         end = len(self) - len(self) % batch_size if drop_remainder else len(self)
         return (self._take(order[i : i + batch_size]) for i in range(0, end, batch_size))
 
@@ -342,6 +343,9 @@ class Demonstrations:
 
     def to_minari(self, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
         """Write everything to a dataset in the local Minari store. Needs `pip install 'compile-il[minari]'`.
+
+        Rewards are zero, and every episode is written as terminated at its last step, also one that was cut there:
+        demonstrations do not say which.
 
         Args:
           dataset_id: such as `namespace/name-v0`.

@@ -31,7 +31,11 @@ REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
 
 def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Where `save` will write, with a suffix; an error if it will not be able to."""
+    if not os.fspath(path):
+        raise FileNotFoundError(f"The path is empty: name a file to write, such as demos{SUFFIX}.")
     path = Path(path)
+    if path.is_dir() or path.name in ("", ".."):
+        raise IsADirectoryError(f"{path} is a folder: name a file to write, such as {path / 'demos'}{SUFFIX}.")
     return check_target(path if path.suffix else path.with_name(path.name + SUFFIX), overwrite=overwrite)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from compile_il.demos.checks import DemonstrationError, check_list, refuse_where
+from compile_il.demos.checks import DemonstrationError, check_fraction, check_list, refuse_where, whole_number
 from compile_il.demos.storage import Ragged, Storage
 from compile_il.demos.truth import pack_integers
 
@@ -82,8 +82,8 @@ def unknown_labels(lengths: Int[np.ndarray, " B"]) -> Ragged:
 
 def reveal_truth(storage: Storage, *, boundaries: bool, codes: bool, fraction: float, seed: int) -> Storage:
     """See `Demonstrations.reveal`."""
-    if not 0 < fraction <= 1:
-        raise DemonstrationError(f"fraction is {fraction}; it must be above 0 and at most 1.")
+    check_fraction(fraction)
+    seed = whole_number("seed", seed, 0)
     if not boundaries and not codes:
         raise DemonstrationError("Nothing to reveal: boundaries and codes are both False.")
     if storage.true_boundaries is None:

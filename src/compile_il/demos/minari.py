@@ -34,9 +34,13 @@ NO_STATES = Box(0.0, 0.0, (1,), np.float32)
 
 
 def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
-    """Write demonstrations to the local Minari store. See `Demonstrations.to_minari`."""
+    """Write demonstrations to the local Minari store, each as terminated at its last step.
+
+    See `Demonstrations.to_minari`.
+    """
     minari = _import_minari()
     path = _dataset_path(dataset_id)
+    _check_environment(env_id)
     if path.exists() and not overwrite:
         raise FileExistsError(f"The Minari dataset {dataset_id} exists already; pass overwrite=True to replace it.")
     buffers = [_to_buffer(demo) for demo in demos]
@@ -57,6 +61,7 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False
 def from_minari(dataset_id: str) -> Demonstrations:
     """Read demonstrations from the local Minari store. See `Demonstrations.from_minari`."""
     minari = _import_minari()
+    _dataset_path(dataset_id)
     try:
         dataset = minari.load_dataset(dataset_id, download=False)
     except FileNotFoundError as error:
@@ -92,9 +97,26 @@ def _dataset_path(dataset_id: str) -> Path:
 
     try:
         parse_dataset_id(dataset_id)
-    except (ValueError, TypeError) as error:  # TypeError: Minari's answer to an id without a version
-        raise DemonstrationError(f"{dataset_id!r} is not a Minari id; one reads namespace/name-v0.") from error
+    except (ValueError, TypeError) as error:
+        # TypeError, about int(), is what Minari raises at an id without a version, or one that is no string.
+        reason = error if isinstance(error, ValueError) else "It has no version."
+        raise DemonstrationError(
+            f"{dataset_id!r} is not a Minari id; one reads namespace/name-v0, where the namespace may be left out, "
+            f"but not be a single letter. Minari says: {reason}"
+        ) from error
     return get_dataset_path(dataset_id)
+
+
+def _check_environment(env_id: str | None) -> None:
+    if env_id is None:
+        return
+    try:
+        gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        raise DemonstrationError(
+            f"env_id {env_id!r} is not registered with Gymnasium: {error} Import the package that registers it first, "
+            "or leave env_id out."
+        ) from error
 
 
 @contextmanager
@@ -150,9 +172,9 @@ def _to_buffer(demo: Demonstration) -> Any:
 def _to_infos(demo: Demonstration) -> dict[str, Any]:
     T = len(demo)
     info = {}
-    if demo.truth is not None and demo.truth.boundaries is not None:
+    if demo.truth.boundaries is not None:
         info["true_boundaries"] = _fill(T, np.isin(np.arange(T), demo.truth.boundaries))
-    if demo.truth is not None and demo.truth.codes is not None:
+    if demo.truth.codes is not None:
         info["true_codes"] = _fill(T, demo.truth.codes)
     if demo.labels is not None:
         info["label_boundaries"] = _fill(T, demo.labels.boundaries)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from compile_il.demos.checks import DemonstrationError
+from compile_il.demos.checks import DemonstrationError, whole_number
 from compile_il.demos.storage import Storage
 
 
@@ -64,6 +64,7 @@ def pack(storage: Storage, num_frames: int | None, max_length: int | None) -> Pa
 
 
 def _check_size(asked: int | None, needed: int, name: str, what: str) -> int:
-    if asked is not None and asked < needed:
-        raise DemonstrationError(f"{name} is {asked}, shorter than the {needed} {what}; raise it to at least {needed}.")
-    return needed if asked is None else asked
+    size = needed if asked is None else whole_number(name, asked, 1)
+    if size < needed:
+        raise DemonstrationError(f"{name} is {size}, shorter than the {needed} {what}; raise it to at least {needed}.")
+    return size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,7 @@ def draw_demonstration(axes: Axes, demo: Demonstration) -> None:
 def segment_of_step(demo: Demonstration) -> NDArray[np.int64]:
     """Which true segment each step belongs to; all zeros where the truth is not known."""
     steps = np.arange(len(demo.actions))
-    if demo.truth is None or demo.truth.boundaries is None:
+    if demo.truth.boundaries is None:
         return np.zeros_like(steps)
     return np.searchsorted(demo.truth.boundaries, steps, side="right")
 
@@ -65,3 +66,15 @@ def _draw_symbols(axes: Axes, symbols: NDArray[np.int32]) -> None:
         axes.text(step + 0.5, 0.5, str(symbol), ha="center", va="center", color=draw.PAPER, fontsize=9)
     axes.set(xlim=(0, max(12, len(symbols))), ylim=(0, 1), aspect="equal")
     axes.set_axis_off()
+
+
+def main(path: str) -> None:
+    """Draws the picture of the README."""
+    from compile_il.generate import demonstrate
+    from compile_il.worlds import WORLDS
+
+    draw_gallery({name: demonstrate(name, num_demos=5) for name in WORLDS}).savefig(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

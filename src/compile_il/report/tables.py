@@ -35,13 +35,13 @@ def speed_of_worlds() -> str:
     cpu, gpu = read_result("speed-worlds-cpu"), read_result("speed-worlds-h200")
     rows = []
     for world, figures in cpu["figures"].items():
-        for what, key, gpu_key in (
-            ("expert demonstrations", "demonstrations_to_host", "demonstrations_on_device"),
-            ("steps with observations", "steps_with_observations", "steps_with_observations"),
-            ("steps", "steps", "steps"),
+        for what, key in (
+            ("demonstrations, in host memory", "demonstrations_to_host"),
+            ("demonstrations, on the device", "demonstrations_on_device"),
+            ("steps with observations", "steps_with_observations"),
+            ("steps", "steps"),
         ):
-            twin, ours = figures["twin"][key], figures["ours"][key]
-            on_gpu = gpu["figures"][world]["ours"][gpu_key]
+            twin, ours, on_gpu = figures["twin"][key], figures["ours"][key], gpu["figures"][world]["ours"][key]
             rows.append([f"{world}: {what}", f"{twin:,.0f}", f"{ours:,.0f}", f"{ours / twin:,.0f}x", f"{on_gpu:,.0f}"])
     cores, device = cpu["hardware"]["num_cores"], gpu["hardware"]["device"]
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)

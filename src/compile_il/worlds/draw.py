@@ -45,10 +45,16 @@ def player_cells(observations: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.stack([flat // size, flat % size], axis=1)
 
 
+def arm_joints(observations: NDArray[np.float32]) -> NDArray[np.floating]:
+    """Shoulder, elbow and tip of the arm in each observation: T x 3 x 2."""
+    angles = np.stack([observations[:, -2], observations[:, -2] + observations[:, -1]], axis=1)
+    links = LINK_LENGTH * np.stack([np.cos(angles), np.sin(angles)], axis=2)
+    return np.concatenate([np.zeros_like(links[:, :1]), np.cumsum(links, axis=1)], axis=1)
+
+
 def fingertips(observations: NDArray[np.float32]) -> NDArray[np.floating]:
     """The position of the arm's tip in each observation."""
-    shoulder, reach = observations[:, -2], observations[:, -2] + observations[:, -1]
-    return LINK_LENGTH * np.stack([np.cos(shoulder) + np.cos(reach), np.sin(shoulder) + np.sin(reach)], axis=1)
+    return arm_joints(observations)[:, 2]
 
 
 def draw_grid(
@@ -108,7 +114,9 @@ def draw_object(axes: Axes, x: float, y: float, kind: int, scale: float = 0.32) 
     from compile_il.worlds.glyphs import COLORS, GLYPHS
 
     shape = GLYPHS[kind % len(GLYPHS)].transformed(Affine2D().scale(scale, -scale).translate(x, y))
-    axes.add_patch(PathPatch(shape, facecolor=COLORS[kind % len(COLORS)], edgecolor=PAPER, linewidth=0.7, zorder=4))
+    # Beyond ten types shapes return, in other colours.
+    color = COLORS[(kind + 3 * (kind // len(GLYPHS))) % len(COLORS)]
+    axes.add_patch(PathPatch(shape, facecolor=color, edgecolor=PAPER, linewidth=0.7, zorder=4))
 
 
 def draw_reacher(
@@ -133,10 +141,7 @@ def draw_reacher(
         axes.add_patch(Circle((x, y), TARGET_RADIUS, linewidth=1.4, zorder=2, **style))
     if trail is not None:
         draw_path(axes, trail, segments, width=2.2)
-    shoulder, elbow = observation[-2:]
-    middle = LINK_LENGTH * np.array([np.cos(shoulder), np.sin(shoulder)])
-    tip = middle + LINK_LENGTH * np.array([np.cos(shoulder + elbow), np.sin(shoulder + elbow)])
-    arm = np.stack([np.zeros(2), middle, tip])
+    arm = arm_joints(observation[None])[0]
     axes.plot(
         *arm.T,
         color=INK,
@@ -147,7 +152,7 @@ def draw_reacher(
         zorder=4,
     )
     axes.plot(*arm[:2].T, "o", color=PAPER, markersize=4.5, zorder=5)
-    axes.add_patch(Circle((tip[0], tip[1]), 0.009, facecolor=PLAYER, edgecolor=INK, linewidth=1.6, zorder=6))
+    axes.add_patch(Circle((arm[2, 0], arm[2, 1]), 0.009, facecolor=PLAYER, edgecolor=INK, linewidth=1.6, zorder=6))
     limit = reach * 1.04
     _frame(axes, (-limit, limit), (-limit, limit))
 

@@ -17,6 +17,8 @@ from compile_il.worlds.world import Episode, Reward, Step, check, expert_episode
 
 Kind = Literal["pickup", "visit"]
 NUM_MOVES = boards.NUM_DIRECTIONS
+MAX_TYPES = 26
+"""As many as there are letters to draw them with."""
 ACTION_NAMES = ("north", "east", "south", "west", "pick north", "pick east", "pick south", "pick west")
 OBJECT_NAMES = ("heart", "tree", "star", "gem", "moon", "bell", "drop", "flag", "key", "sun")
 
@@ -75,7 +77,7 @@ class GridWorld:
         check(0.0 <= self.wall_rate <= 1.0, f"wall_rate is {self.wall_rate}", "use a probability, 0 to 1")
         check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
         check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
-        check(self.num_types >= 2, f"num_types is {self.num_types}", "use at least 2")
+        check(2 <= self.num_types <= MAX_TYPES, f"num_types is {self.num_types}", f"use 2 to {MAX_TYPES}")
         # Recursive backtracking opens every lattice cell and a passage to each but the first.
         most = 2 * lattice_dim(self.size) ** 2 - 2
         check(
@@ -113,7 +115,7 @@ class GridWorld:
         start = boards.from_indices(anchor[None], jnp.array([True]), self.size)
         reachable = boards.to_cells(boards.connected_to(start, boards.from_cells(~walls)))
         # The cells with the highest of independent draws, in that order: distinct, uniform, in random order.
-        draws = jnp.pad(jax.random.uniform(place_key, (self.size - 2, self.size - 2)), 1)
+        draws = jnp.pad(jax.random.uniform(place_key, (self.size - 2, self.size - 2), jnp.float32), 1)
         _, cells = jax.lax.top_k(jnp.where(reachable, draws, -1.0).reshape(-1), self.num_objects + 1)
         # Without the barrier, XLA on CPU selects once for the player and once more for the objects.
         cells = jax.lax.optimization_barrier(cells)
@@ -122,8 +124,8 @@ class GridWorld:
 
     def _draw_types(self, key: PRNGKeyArray) -> Int[Array, " num_objects"]:
         if self.distinct_types:
-            return jax.random.permutation(key, self.num_types)[: self.num_objects]
-        types = jax.random.randint(key, (self.num_objects,), 0, self.num_types)
+            return jax.random.permutation(key, jnp.arange(self.num_types, dtype=jnp.int32))[: self.num_objects]
+        types = jax.random.randint(key, (self.num_objects,), 0, self.num_types, jnp.int32)
         # A visit list needs two types; a level of one type alone comes up once in 100,000.
         uniform = jnp.all(types == types[0]) & (self.num_objects > 1)
         return (
@@ -140,7 +142,7 @@ class GridWorld:
             task = types[jnp.argmax(jnp.where(types != previous, priority, -1.0))]
             return task, task
 
-        priorities = jax.random.uniform(key, (self.num_tasks, self.num_objects))
+        priorities = jax.random.uniform(key, (self.num_tasks, self.num_objects), jnp.float32)
         return jax.lax.scan(draw, jnp.array(-1, types.dtype), priorities)[1]
 
     def start(self, level: GridLevel) -> GridState:

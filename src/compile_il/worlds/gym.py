@@ -4,6 +4,7 @@ A thin edge: every rule is in the world's pure functions; here one episode at a 
 """
 
 import functools
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Literal, TypeVar
 
 import gymnasium
@@ -17,7 +18,7 @@ from compile_il.worlds import draw
 from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
 from compile_il.worlds.text import grid_text, reacher_text
-from compile_il.worlds.world import ActingWorld, Reward, Step
+from compile_il.worlds.world import KEY_KIND, ActingWorld, Reward, Step, WorldError
 
 NUM_RL_STEPS = 50
 """The paper's limit for reinforcement learning in the grid world."""
@@ -30,15 +31,31 @@ Action = TypeVar("Action")
 AnyWorld = TypeVar("AnyWorld", bound=ActingWorld)
 
 
-@functools.partial(jax.jit, static_argnames="world")
-def _begin(world: ActingWorld, seed: UInt32[Array, ""]) -> tuple[Any, Any, Array]:
-    level = world.level(jax.random.key(seed))
-    state = world.start(level)
-    return level, state, world.observe(level, state)
+def _on_cpu() -> AbstractContextManager[Any]:
+    """One step of one episode is far too small to send to an accelerator."""
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # JAX was told to use an accelerator and nothing else
+        return nullcontext()
 
 
 @functools.partial(jax.jit, static_argnames="world")
-def _begin_on(world: ActingWorld, level: Any) -> tuple[Any, Array]:
+def _draw_level(world: ActingWorld, seed: UInt32[Array, ""]) -> Any:
+    return world.level(jax.random.key(seed, impl=KEY_KIND))
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _plan(world: ActingWorld, level: Any) -> Any:
+    return world.plan(level)
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _expert(world: ActingWorld, level: Any, plan: Any, state: Any) -> Array:
+    return world.expert(level, plan, state)
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def _begin(world: ActingWorld, level: Any) -> tuple[Any, Array]:
     state = world.start(level)
     return state, world.observe(level, state)
 
@@ -49,10 +66,31 @@ def _advance(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple
     return step, world.observe(level, step.state)
 
 
+def _check_level(world: ActingWorld, level: Any) -> Any:
+    """A level of another world, or of other options, would be misread; it is refused."""
+    expected = jax.eval_shape(world.level, jax.random.key(0, impl=KEY_KIND))
+    if type(level) is not type(expected):
+        raise WorldError(f"A level of this world is a {type(expected).__name__}, not a {type(level).__name__}.")
+    for name, mine, given in zip(expected._fields, expected, level, strict=True):
+        if np.shape(given) != mine.shape:
+            raise WorldError(
+                f"The level's {name} has shape {np.shape(given)}, and this world's levels have {mine.shape}: make the "
+                "environment with the options (num_tasks, num_objects, ...) that the level was made with."
+            )
+    return jax.tree.map(lambda given, mine: np.asarray(given, mine.dtype), level, expected)
+
+
+def _task_name(task: int, names: tuple[str, ...]) -> str:
+    if task == NO_TASK:
+        return "done"
+    return names[task] if task < len(names) else f"type {task}"
+
+
 class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
     """One world as an environment. `info` holds the task list, the current task, how many are done, and success.
 
-    `reset(options={"level": level})` starts on a given level instead of a random one.
+    `reset(options={"level": level})` starts on a given level instead of a random one. In worker processes of
+    `AsyncVectorEnv`, pass `context="spawn"` if the parent has used JAX before: JAX does not survive a fork.
     """
 
     world: AnyWorld
@@ -62,10 +100,26 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode is {render_mode!r}: use one of {self.metadata['render_modes']} or None.")
         self.render_mode = render_mode
-        # One step of one episode is far too small to send to an accelerator.
-        self._device = jax.local_devices(backend="cpu")[0]
         self._frames: list[NDArray[Any]] = []
+        self._plan: Any = None
         self._running = False
+
+    @property
+    def level(self) -> Any:
+        """The level of this episode."""
+        return self._level
+
+    @property
+    def state(self) -> Any:
+        """The state of this episode; with the level, all that `world`'s functions need."""
+        return self._state
+
+    def expert_action(self) -> NDArray[Any]:
+        """What the expert would do, on its own path from the start of the episode."""
+        with _on_cpu():
+            if self._plan is None:
+                self._plan = _plan(self.world, self._level)
+            return np.asarray(_expert(self.world, self._level, self._plan, self._state))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -75,13 +129,13 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         unknown = set(options or {}) - {"level"}
         if unknown:
             raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
-        with jax.default_device(self._device):
+        with _on_cpu():
             if options and "level" in options:
-                self._level = options["level"]
-                self._state, observation = _begin_on(self.world, self._level)
+                self._level = _check_level(self.world, options["level"])
             else:
-                level_seed = int(self.np_random.integers(2**32, dtype=np.uint32))
-                self._level, self._state, observation = _begin(self.world, np.uint32(level_seed))
+                self._level = _draw_level(self.world, self.np_random.integers(2**32, dtype=np.uint32))
+            self._state, observation = _begin(self.world, self._level)
+        self._plan = None
         self._frames = [np.asarray(observation)]
         self._running = True
         return self._frames[-1].copy(), self._info()
@@ -90,15 +144,23 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         """Takes one action."""
         if not self._running:
             raise RuntimeError("The episode has ended or not begun: call reset() before step().")
-        if not self.action_space.contains(action):
-            raise ValueError(f"Action {action!r} is not in {self.action_space}.")
-        with jax.default_device(self._device):
-            step, observation = self._move(np.asarray(action))
+        with _on_cpu():
+            step, observation = self._move(self._check_action(action))
         self._state = step.state
+        if self.render_mode != "rgb_array":
+            self._frames.clear()  # only pictures show the path; without them the last frame is enough
         self._frames.append(np.asarray(observation))
         terminated, truncated = bool(step.terminated), bool(step.truncated)
         self._running = not (terminated or truncated)
-        return self._frames[-1].copy(), float(step.reward), terminated, truncated, self._info()
+        return np.array(observation), float(step.reward), terminated, truncated, self._info()
+
+    def _check_action(self, action: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _seen(self) -> NDArray[Any]:
+        if not self._frames:
+            raise RuntimeError("There is nothing to draw yet: call reset() before render().")
+        return np.stack([np.asarray(frame) for frame in self._frames])
 
     def _move(self, action: NDArray[Any]) -> tuple[Step, Array]:
         return _advance(self.world, self._level, self._state, action)
@@ -111,7 +173,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
             "tasks": tasks,
             "task": task,
             "task_index": task_index,
-            "task_name": self.task_names[task % len(self.task_names)] if task != NO_TASK else "done",
+            "task_name": _task_name(task, self.task_names),
             "success": task_index == len(tasks),
         }
 
@@ -140,8 +202,14 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
     def render(self) -> Any:
         """The level with the path so far, as an image or as text."""
         if self.render_mode == "ansi":
-            return grid_text(self._frames[-1])
-        return draw.grid_image(np.stack(self._frames)) if self.render_mode == "rgb_array" else None
+            return grid_text(self._seen()[-1])
+        return draw.grid_image(self._seen()) if self.render_mode == "rgb_array" else None
+
+    def _check_action(self, action: Any) -> NDArray[Any]:
+        chosen = np.asarray(action)
+        if chosen.size != 1 or chosen.dtype.kind not in "iu" or not 0 <= chosen.item() < self.world.num_actions:
+            raise ValueError(f"Action {action!r} is not in {self.action_space}.")
+        return np.array(chosen.item(), np.int32)
 
 
 class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
@@ -161,7 +229,7 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
         super().__init__(render_mode)
         world = ReacherWorld(num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
         self.world = world
-        turned = np.pi + max_steps * TIME_STEP * MAX_SPEED
+        turned = 1.001 * (np.pi + max_steps * TIME_STEP * MAX_SPEED)  # a little more, for sums in float32
         far = TARGET_BELT[1]
         high = np.array([1.0, far, far] * world.num_types + [turned] * 2, np.float32)
         low = np.array([0.0, -far, -far] * world.num_types + [-turned] * 2, np.float32)
@@ -171,8 +239,15 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
     def render(self) -> Any:
         """The arm, its targets and the trail of its tip, as an image or as text."""
         if self.render_mode == "ansi":
-            return reacher_text(self._frames[-1])
-        return draw.reacher_image(np.stack(self._frames)) if self.render_mode == "rgb_array" else None
+            return reacher_text(self._seen()[-1])
+        return draw.reacher_image(self._seen()) if self.render_mode == "rgb_array" else None
+
+    def _check_action(self, action: Any) -> NDArray[Any]:
+        # The world clips speeds that are too high, so only what is no pair of numbers is refused.
+        speeds = np.asarray(action, np.float32)
+        if speeds.shape != (2,) or not np.isfinite(speeds).all():
+            raise ValueError(f"Action {action!r} is not a pair of angular velocities.")
+        return speeds
 
 
 def register() -> None:

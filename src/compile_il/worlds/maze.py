@@ -29,11 +29,11 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
     """A random depth-first spanning tree: for each lattice cell the direction of its parent, `_ROOT` at the start."""
     start_key, choice_key = jax.random.split(key)
     num_cells = lattice * lattice
-    start = jax.random.randint(start_key, (), 0, num_cells)
+    start = jax.random.randint(start_key, (), 0, num_cells, jnp.int32)
     # The search crosses each of the num_cells - 1 passages once forwards and once back.
-    draws = jax.random.randint(choice_key, (2 * (num_cells - 1),), 0, _FAIR_RANGE)
-    cells = jnp.arange(num_cells)
-    row_offset, column_offset = jnp.array(_ROW_OFFSET), jnp.array(_COLUMN_OFFSET)
+    draws = jax.random.randint(choice_key, (2 * (num_cells - 1),), 0, _FAIR_RANGE, jnp.int32)
+    cells = jnp.arange(num_cells, dtype=jnp.int32)
+    row_offset, column_offset = jnp.array(_ROW_OFFSET, jnp.int32), jnp.array(_COLUMN_OFFSET, jnp.int32)
 
     def walk(
         carry: tuple[Int[Array, ""], Int[Array, " n"]], draw: Int[Array, ""]
@@ -43,9 +43,9 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
         inside = (rows >= 0) & (rows < lattice) & (columns >= 0) & (columns < lattice)
         neighbours = jnp.where(inside, rows * lattice + columns, cell)
         free = inside & (parent[neighbours] == _UNVISITED)
-        num_free = jnp.sum(free)
-        rank = jnp.cumsum(free) - 1
-        forward = jnp.argmax(free & (rank == draw % jnp.maximum(num_free, 1)))
+        num_free = jnp.sum(free, dtype=jnp.int32)
+        rank = jnp.cumsum(free, dtype=jnp.int32) - 1
+        forward = jnp.argmax(free & (rank == draw % jnp.maximum(num_free, 1))).astype(jnp.int32)
         blocked = num_free == 0
         back = parent[cell]
         direction = jnp.where(blocked, jnp.minimum(back, _WEST), forward)
@@ -55,7 +55,7 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
         parent = jnp.where((cells == next_cell) & ~blocked, opposite, parent)
         return (next_cell, parent), None
 
-    parent = jnp.where(cells == start, _ROOT, _UNVISITED)
+    parent = jnp.where(cells == start, jnp.int32(_ROOT), jnp.int32(_UNVISITED))
     (_, parent), _ = jax.lax.scan(walk, (start, parent), draws)
     return parent.reshape(lattice, lattice)
 
@@ -85,8 +85,8 @@ def draw_walls(key: PRNGKeyArray, size: int, wall_rate: float) -> Walls:
     maze = carve(spanning_tree(tree_key, lattice_dim(size)))
     spare = size - 2 - maze.shape[0]
     # The spare row and column of an even grid fall on either side with equal chance.
-    row, column = jax.random.randint(offset_key, (2,), 1, 2 + spare)
+    row, column = jax.random.randint(offset_key, (2,), 1, 2 + spare, jnp.int32)
     solid = jnp.ones((size, size), bool)
     maze_walls = jax.lax.dynamic_update_slice(solid, ~maze, (row, column))
-    kept = jax.random.bernoulli(thin_key, wall_rate, (size - 2, size - 2))
+    kept = jax.random.uniform(thin_key, (size - 2, size - 2), jnp.float32) < wall_rate
     return Walls(maze_walls & jnp.pad(kept, 1, constant_values=True), row * size + column)

@@ -88,15 +88,17 @@ class ReacherWorld:
     def level(self, key: PRNGKeyArray) -> ReacherLevel:
         """Targets in a belt around the shoulder, an arm at random angles, a task list."""
         order_key, count_key, radius_key, direction_key, angle_key = jax.random.split(key, 5)
-        num_targets = jax.random.randint(count_key, (), self.num_tasks, self.max_targets + 1)
-        order = jax.random.permutation(order_key, self.num_types)
+        num_targets = jax.random.randint(count_key, (), self.num_tasks, self.max_targets + 1, jnp.int32)
+        order = jax.random.permutation(order_key, jnp.arange(self.num_types, dtype=jnp.int32))
         # The first types of a random order are in the scene, and the first of those are the tasks.
         rank = jnp.argsort(order)
         in_scene = rank < num_targets
-        radius = jax.random.uniform(radius_key, (self.num_types,), minval=TARGET_BELT[0], maxval=TARGET_BELT[1])
-        direction = jax.random.uniform(direction_key, (self.num_types,), minval=-math.pi, maxval=math.pi)
+        radius = jax.random.uniform(
+            radius_key, (self.num_types,), jnp.float32, minval=TARGET_BELT[0], maxval=TARGET_BELT[1]
+        )
+        direction = jax.random.uniform(direction_key, (self.num_types,), jnp.float32, minval=-math.pi, maxval=math.pi)
         targets = radius[:, None] * jnp.stack([jnp.cos(direction), jnp.sin(direction)], axis=1)
-        angles = jax.random.uniform(angle_key, (2,), minval=-math.pi, maxval=math.pi)
+        angles = jax.random.uniform(angle_key, (2,), jnp.float32, minval=-math.pi, maxval=math.pi)
         return ReacherLevel(jnp.where(in_scene[:, None], targets, 0.0), in_scene, angles, order[: self.num_tasks])
 
     def start(self, level: ReacherLevel) -> ReacherState:

@@ -61,8 +61,8 @@ class SymbolsWorld:
     def episode(self, key: PRNGKeyArray) -> Episode:
         """Runs of distinct symbols."""
         symbol_key, repeat_key = jax.random.split(key)
-        tasks = jax.random.permutation(symbol_key, self.num_symbols)[: self.num_tasks]
-        ends = jnp.cumsum(jax.random.randint(repeat_key, (self.num_tasks,), 1, self.max_repeats + 1))
+        tasks = jax.random.permutation(symbol_key, jnp.arange(self.num_symbols, dtype=jnp.int32))[: self.num_tasks]
+        ends = jnp.cumsum(jax.random.randint(repeat_key, (self.num_tasks,), 1, self.max_repeats + 1, jnp.int32))
         num_steps = min(self.max_steps, self.num_tasks * self.max_repeats)
         run = jnp.searchsorted(ends, jnp.arange(num_steps + 1), side="right").astype(jnp.int32)
         segment_index = jnp.minimum(run, self.num_tasks - 1)[:-1]

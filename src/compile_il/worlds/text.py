@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from compile_il.worlds.draw import arm_joints
 from compile_il.worlds.reacher import LINK_LENGTH
 
 WALL, FLOOR, PLAYER = "#", ".", "@"
@@ -26,14 +27,11 @@ def grid_text(observation: NDArray[np.uint8]) -> str:
 def reacher_text(observation: NDArray[np.float32]) -> str:
     """The arm from above: `+` shoulder, `o` elbow, `@` tip, a letter for each target (small once it is reached)."""
     picture = np.full((_PLOT_ROWS, _PLOT_COLUMNS), " ")
-    targets, (shoulder, elbow) = observation[:-2].reshape(-1, 3), observation[-2:]
-    for kind, (alpha, x, y) in enumerate(targets):
+    for kind, (alpha, x, y) in enumerate(observation[:-2].reshape(-1, 3)):
         if alpha > 0 or x != 0 or y != 0:
             letter = OBJECT_LETTERS[kind % len(OBJECT_LETTERS)]
             _put(picture, x, y, letter if alpha > 0 else letter.lower())
-    middle = LINK_LENGTH * np.array([np.cos(shoulder), np.sin(shoulder)])
-    tip = middle + LINK_LENGTH * np.array([np.cos(shoulder + elbow), np.sin(shoulder + elbow)])
-    for point, letter in ((np.zeros(2), "+"), (middle, "o"), (tip, PLAYER)):
+    for point, letter in zip(arm_joints(observation[None])[0], ("+", "o", PLAYER), strict=True):
         _put(picture, point[0], point[1], letter)
     return "\n".join("".join(row) for row in picture)
 

@@ -13,6 +13,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 Reward = Literal["dense", "sparse"]
 
+KEY_KIND = "threefry2x32"
+"""The random numbers of a seed are part of what a seed means, so they do not follow JAX's global default."""
+
 
 class WorldError(ValueError):
     """Options of a world that cannot work; the message says what to change."""
