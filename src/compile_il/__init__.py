@@ -7,7 +7,10 @@ after CompILE (Kipf et al., ICML 2019).
 import importlib.util
 
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.fit import fit
 from compile_il.generate import demonstrate
+from compile_il.model import Model, score
+from compile_il.model_files import ModelError, load
 from compile_il.worlds import WORLDS, WorldError, make_world
 
 __version__ = "0.1.0"
@@ -16,9 +19,14 @@ __all__ = [
     "WORLDS",
     "DemonstrationError",
     "Demonstrations",
+    "Model",
+    "ModelError",
     "WorldError",
     "demonstrate",
+    "fit",
+    "load",
     "make_world",
+    "score",
 ]
 
 # Images of accelerator machines often lack Gymnasium; all but the environments works without it.

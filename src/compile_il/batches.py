@@ -11,20 +11,23 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.worlds import World
 
+AnyArray = jax.Array | np.ndarray
+"""Batches of a world are made on the device, batches of data on the host."""
+
 
 class Batch(NamedTuple):
     """B demonstrations: F frames end to end, a fixed number, and where each demonstration's frames are among them."""
 
-    frames: Shaped[Array, "F ..."]
-    actions: Shaped[Array, "F ..."]
+    frames: Shaped[AnyArray, "F ..."]
+    actions: Shaped[AnyArray, "F ..."]
     """The action taken at each frame; at a demonstration's last frame, none."""
-    first: Int[Array, " B"]
+    first: Int[AnyArray, " B"]
     """The row of each demonstration's first frame."""
-    lengths: Int[Array, " B"]
-    fits: Bool[Array, " B"]
+    lengths: Int[AnyArray, " B"]
+    fits: Bool[AnyArray, " B"]
     """Whether all frames of a demonstration found room; those that did not are left out of this batch."""
-    boundary_labels: Int[Array, "B T"]
-    code_labels: Int[Array, "B T"]
+    boundary_labels: Int[AnyArray, "B T"]
+    code_labels: Int[AnyArray, "B T"]
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
@@ -94,6 +97,17 @@ def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndar
         for row, known in zip(out, getattr(demos.labels, name), strict=True):
             row[: len(known)] = known
     return out
+
+
+def pick(batch: Batch, rows: np.ndarray) -> Batch:
+    """Some demonstrations of a batch, any of them more than once; the frames stay where they are."""
+    return batch._replace(
+        first=batch.first[rows],
+        lengths=batch.lengths[rows],
+        fits=batch.fits[rows],
+        boundary_labels=batch.boundary_labels[rows],
+        code_labels=batch.code_labels[rows],
+    )
 
 
 def unpack(scores: Any, batch: Batch, max_length: int) -> Any:

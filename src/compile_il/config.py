@@ -38,10 +38,12 @@ class Config:
     """Segments longer than this are not considered."""
     shared_termination: bool = False
     """Whether all skills share one termination rule."""
-    sigma_floor: float = 0.15
+    sigma_floor: float = 0.3
     """Least spread of continuous actions, in standard deviations of the data's actions."""
     segment_cost: float = 0.0
     """Log-probability that each further segment costs where their number is not known."""
+    half_precision: bool = False
+    """Whether networks for grids are trained in bfloat16; worth it on accelerators."""
     num_seeds: int = 1
     """Models trained at once; the one with the best held-out likelihood is kept."""
     seed: int = 0
@@ -66,7 +68,7 @@ class Config:
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}: use a positive number.")
         if not self.sigma_floor > 0:
-            raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.15.")
+            raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.3.")
         if self.duration_weight < 0:
             raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
         for name in ("duration_rate", "longest_segment"):

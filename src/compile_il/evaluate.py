@@ -3,8 +3,10 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from compile_il.demos import Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.model import Model, score
@@ -39,8 +41,7 @@ def evaluate(
     """
     world = make_world(name, num_tasks=num_tasks)
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
-    counts = [len(codes) for codes in demos.truth.codes] if count_given else None
-    found = model.segment(demos, counts) if count_given else model.segment(demos)
+    found = model.segment(demos, _true_counts(demos) if count_given else None)
     scores = score(found, demos)
     if demos.action_kind == "continuous" or not hasattr(world, "step"):
         return Evaluation(*scores, None, None, None)
@@ -48,8 +49,16 @@ def evaluate(
     return Evaluation(*scores, *again, online=_online(model, world, found.skills, num_demos, seed))
 
 
+def _true_counts(demos: Demonstrations) -> list[int]:
+    truth = demos.truth
+    assert truth is not None, "worlds know the truth"
+    assert truth.boundaries is not None, "worlds know their boundaries"
+    return [len(inner) + 1 for inner in truth.boundaries]
+
+
 def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, seed: int) -> float:
     longest = max(map(len, skills))
     codes = np.stack([np.pad(s, (0, longest - len(s)), constant_values=0) for s in skills])
     levels = draw_levels(world, jax.random.key(seed), num_demos)
-    return float(np.mean(run_all(model.skills, world, levels, codes, np.array(list(map(len, skills))))))
+    num_codes = jnp.array([len(s) for s in skills])
+    return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), num_codes)))

@@ -3,7 +3,7 @@
 Appendix "Evaluation details" of the paper: reconstruction, exact match and online evaluation.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -13,10 +13,26 @@ from jaxtyping import Array, Bool, Int, Shaped
 
 from compile_il.demos import Demonstrations
 from compile_il.model import Segments
-from compile_il.skills import Skills
 from compile_il.worlds import ActingWorld
 
 _FRAMES_PER_CALL = 8192
+
+
+@runtime_checkable
+class Actor(Protocol):
+    """What can be executed: `Skills`, or anything else that acts and says when it is done."""
+
+    def act(self, observation: Shaped[Array, "..."], skill: Array) -> Shaped[Array, "*A"]:
+        """The action of a skill."""
+
+    def is_done(
+        self,
+        observation: Shaped[Array, "..."],
+        action: Shaped[Array, "*A"],
+        arrived: Shaped[Array, "..."],
+        skill: Array,
+    ) -> Bool[Array, ""]:
+        """Whether a skill stops on arriving."""
 
 
 class Reconstruction(NamedTuple):
@@ -29,11 +45,11 @@ class Reconstruction(NamedTuple):
 
 
 @eqx.filter_jit
-def _act_on_frames(skills: Skills, frames: Shaped[Array, "F ..."], codes: Int[Array, " F"]) -> Shaped[Array, "F ..."]:
+def _act_on_frames(skills: Actor, frames: Shaped[Array, "F ..."], codes: Int[Array, " F"]) -> Shaped[Array, "F ..."]:
     return jax.vmap(skills.act)(frames, codes)
 
 
-def reconstruct(skills: Skills, demos: Demonstrations, found: Segments) -> Reconstruction:
+def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Reconstruction:
     """Repeats each action with the skill found for its step; for discrete actions."""
     steps = np.concatenate([frames[:-1] for frames in demos.observations])
     codes, actions = np.concatenate(found.labels), np.concatenate(demos.actions)
@@ -41,14 +57,14 @@ def reconstruct(skills: Skills, demos: Demonstrations, found: Segments) -> Recon
     for first in range(0, len(actions), _FRAMES_PER_CALL):
         part = slice(first, first + _FRAMES_PER_CALL)
         missing = _FRAMES_PER_CALL - len(actions[part])
-        padded = (np.concatenate([x[part], np.repeat(x[:1], missing, axis=0)]) for x in (steps, codes))
+        padded = (jnp.asarray(np.concatenate([x[part], np.repeat(x[:1], missing, axis=0)])) for x in (steps, codes))
         right[part] = np.asarray(_act_on_frames(skills, *padded))[: _FRAMES_PER_CALL - missing] == actions[part]
     starts = np.cumsum(demos.lengths) - demos.lengths
     return Reconstruction(float(right.mean()), float(np.logical_and.reduceat(right, starts).mean()))
 
 
 def run_codes(
-    skills: Skills, world: ActingWorld, level: Any, codes: Int[Array, " M"], num_codes: Int[Array, ""]
+    skills: Actor, world: ActingWorld, level: Any, codes: Int[Array, " M"], num_codes: Int[Array, ""]
 ) -> Bool[Array, ""]:
     """Runs one skill after the other in the world, each until its termination rule says stop; was the list done?
 
@@ -73,7 +89,7 @@ def run_codes(
 
 @eqx.filter_jit
 def run_all(
-    skills: Skills, world: ActingWorld, levels: Any, codes: Int[Array, "B M"], num_codes: Int[Array, " B"]
+    skills: Actor, world: ActingWorld, levels: Any, codes: Int[Array, "B M"], num_codes: Int[Array, " B"]
 ) -> Bool[Array, " B"]:
     """`run_codes` on many levels at once."""
     return jax.vmap(lambda level, code, num: run_codes(skills, world, level, code, num))(levels, codes, num_codes)

@@ -2,23 +2,27 @@
 
 import dataclasses
 import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
-from compile_il.batches import Batch, batch_of
+from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.durations import poisson_log_duration
-from compile_il.exact.objective import score_batch
-from compile_il.exact.recursion import Posterior, Segmentation, best_segmentation, exactly, posterior
+from compile_il.exact.objective import recursion_for, score_batch
+from compile_il.exact.recursion import Posterior, Segmentation, exactly
 from compile_il.exact.scores import LOG_ZERO, Priors
 from compile_il.metrics import Scores, score_boundaries
+from compile_il.networks import Scaling, Space
 from compile_il.skills import Skills
 
 _DEMOS_PER_CALL = 256
@@ -52,6 +56,17 @@ class Segments:
         return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
 
 
+def join_segments(parts: Sequence[Segments]) -> Segments:
+    """What was found in all parts, in order."""
+    return Segments(
+        boundaries=[entry for part in parts for entry in part.boundaries],
+        skills=[entry for part in parts for entry in part.skills],
+        boundary_probs=[entry for part in parts for entry in part.boundary_probs],
+        count_probs=[entry for part in parts for entry in part.count_probs],
+        log_likelihood=np.concatenate([part.log_likelihood for part in parts]),
+    )
+
+
 class Decoded(NamedTuple):
     """Best segmentation and posterior of each demonstration of a batch."""
 
@@ -63,9 +78,11 @@ class Decoded(NamedTuple):
 def decode(skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"]) -> Decoded:
     """Viterbi and posteriors of a batch, with a prior over the number of segments for each demonstration."""
     steps, known = score_batch(skills, batch)
+    recursion = recursion_for(steps.log_policy.shape[1])
     each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
     return Decoded(
-        each(best_segmentation)(steps, priors, known, log_counts), each(posterior)(steps, priors, known, log_counts)
+        best=each(recursion.best_segmentation)(steps, priors, known, log_counts),
+        posterior=each(recursion.posterior)(steps, priors, known, log_counts),
     )
 
 
@@ -92,15 +109,12 @@ class Model:
             self._segment_some(demos[first : first + _DEMOS_PER_CALL], counts[first : first + _DEMOS_PER_CALL])
             for first in range(0, len(demos), _DEMOS_PER_CALL)
         ]
-        joined = [
-            sum((list(getattr(part, field.name)) for part in parts), []) for field in dataclasses.fields(Segments)
-        ]
-        found = Segments(*joined[:-1], log_likelihood=np.array(joined[-1], np.float32))
+        found = join_segments(parts)
         impossible = np.flatnonzero(found.log_likelihood < LOG_ZERO / 2)
         if len(impossible):
             raise DemonstrationError(
-                f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its labels "
-                f"and the longest segment; change the labels, num_segments or longest_segment."
+                f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its "
+                "labels and the longest segment: change the labels, num_segments or longest_segment."
             )
         return found
 
@@ -134,17 +148,12 @@ class Model:
     def _segment_some(self, demos: Demonstrations, log_counts: NDArray[np.float32]) -> Segments:
         max_length = _round_up(demos.max_length, _ROUND_STEPS)
         missing = _DEMOS_PER_CALL - len(demos)
-        batch = batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length)
-        # Rows are repeated up to a fixed number, again to compile once.
-        batch = batch._replace(
-            **{
-                name: np.concatenate([values, np.repeat(values[:1], missing, axis=0)])
-                for name, values in batch._asdict().items()
-                if name not in ("frames", "actions")
-            }
+        # The first row is repeated up to a fixed number, again to compile once.
+        rows = np.pad(np.arange(len(demos)), (0, missing))
+        batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
+        decoded = jax.tree.map(
+            np.asarray, decode(self.skills, batch, self.priors(max_length), jnp.asarray(log_counts[rows]))
         )
-        log_counts = np.concatenate([log_counts, np.repeat(log_counts[:1], missing, axis=0)])
-        decoded = jax.tree.map(np.asarray, decode(self.skills, batch, self.priors(max_length), jnp.asarray(log_counts)))
         best, after = decoded.best, decoded.posterior
         return Segments(
             boundaries=[best.ends[i, : best.num_segments[i] - 1].astype(np.int32) for i in range(len(demos))],
@@ -153,6 +162,17 @@ class Model:
             count_probs=list(after.count_probs[: len(demos)]),
             log_likelihood=after.log_likelihood[: len(demos)],
         )
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
+
+        Args:
+          folder: where; folders above it are made.
+          overwrite: whether a model that is there may be replaced.
+        """
+        from compile_il.model_files import save
+
+        return save(self, folder, overwrite=overwrite)
 
     def _check_spaces(self, demos: Demonstrations) -> None:
         space = self.skills.space
@@ -163,6 +183,28 @@ class Model:
                 f"The model was trained on (observations, shape, discrete actions, action width) {mine}, and these "
                 f"demonstrations have {theirs}: use demonstrations from the same spaces, or train another model."
             )
+        if (
+            space.observation_kind == "symbol"
+            and (largest := int(demos.storage.observations.values.max())) >= space.num_symbols
+        ):
+            raise DemonstrationError(
+                f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
+                f"{largest}: use demonstrations from the same spaces, or train another model."
+            )
+
+
+def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills:
+    """Untrained skills with the settings' sizes."""
+    return Skills(
+        space,
+        scaling,
+        num_skills=config.num_skills,
+        num_maps=config.num_maps,
+        hidden_dim=config.hidden_dim,
+        shared_termination=config.shared_termination,
+        sigma_floor=config.sigma_floor,
+        key=key,
+    )
 
 
 def unknown_count(config: Config) -> Float[Array, " counts"]:

@@ -31,6 +31,7 @@ class Convolution(eqx.Module):
         self.bias = jnp.zeros((num_maps,))
 
     def __call__(self, image: Float[Array, "H W C"]) -> Float[Array, "H-2 W-2 maps"]:
+        """The maps of one image."""
         height, width, _ = image.shape
         shifted = [image[i : height - 2 + i, j : width - 2 + j] for i in range(3) for j in range(3)]
         return jnp.concatenate(shifted, axis=-1) @ self.weight + self.bias
@@ -53,7 +54,8 @@ class GridEmbedding(eqx.Module):
         self.norm = eqx.nn.LayerNorm(hidden_dim)
 
     def __call__(self, observation: Shaped[Array, "H W C"]) -> Float[Array, " hidden"]:
-        maps = jax.nn.relu(self.first(observation.astype(jnp.float32)))
+        """Embeds one image."""
+        maps = jax.nn.relu(self.first(observation.astype(self.first.weight.dtype)))
         maps = jax.nn.relu(self.second(maps))
         return self.norm(self.linear(maps.reshape(-1)))
 
@@ -73,6 +75,7 @@ class VectorEmbedding(eqx.Module):
         self.mean, self.spread = mean, spread
 
     def __call__(self, observation: Float[Array, " D"]) -> Float[Array, " hidden"]:
+        """Embeds one vector."""
         mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
         return self.norm(self.layers(jnp.append((observation - mean) / spread, 1.0)))
 
@@ -88,6 +91,7 @@ class SymbolEmbedding(eqx.Module):
         self.norm = eqx.nn.LayerNorm(hidden_dim)
 
     def __call__(self, observation: Int[Array, ""]) -> Float[Array, " hidden"]:
+        """Embeds one symbol."""
         return self.norm(self.table(observation))
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.exact.scores import StepScores
-from compile_il.networks import Embedding, Scaling, Space, make_embedding
+from compile_il.networks import Embedding, GridEmbedding, Scaling, Space, make_embedding
 
 
 class Skills(eqx.Module):
@@ -64,7 +64,7 @@ class Skills(eqx.Module):
 
     def log_policy(self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " K"]:
         """Log π_k(a | s) for each skill; of continuous actions, the density of the standardised action."""
-        outputs, given = self.policy_outputs(embedded), self._standardise(action)
+        outputs, given = self.policy_outputs(embedded).astype(jnp.float32), self._standardise(action)
         if self.space.num_actions:
             return jax.nn.log_softmax(outputs) @ given
         sigma = jnp.maximum(jnp.exp(self.log_sigma), self.sigma_floor)
@@ -74,7 +74,8 @@ class Skills(eqx.Module):
         self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
     ) -> Float[Array, " K"]:
         """Logits of ψ_k(s, a, s')."""
-        logits = self.stopping(jnp.concatenate([embedded, self._standardise(action), arrived]))
+        given = self._standardise(action).astype(embedded.dtype)
+        logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
         return jnp.broadcast_to(logits, (self.num_skills,))
 
     def score_frames(self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]) -> StepScores:
@@ -89,6 +90,21 @@ class Skills(eqx.Module):
             log_stop=jax.nn.log_sigmoid(logits),
             log_go=jax.nn.log_sigmoid(-logits),
         )
+
+    def in_half_precision(self) -> "Skills":
+        """A copy whose networks compute in bfloat16, for grids, where convolutions are most of the work.
+
+        Cells are 0 or 1, exact in any precision, and scores are still float32. Vectors would be rounded: they stay as
+        they are.
+        """
+        if not isinstance(self.embedding, GridEmbedding):
+            return self
+
+        def halve(leaf: Array) -> Array:
+            return leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf
+
+        networks = (self.embedding, self.heads, self.stopping)
+        return eqx.tree_at(lambda s: (s.embedding, s.heads, s.stopping), self, jax.tree.map(halve, networks))
 
     def act(self, observation: Shaped[Array, "..."], skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action of a skill."""

@@ -2,8 +2,8 @@
 
     p(d) ∝ λ^d e^{-λ} / d!,    d = 1 .. longest        (paper, Eq. for p(b_i | b_{i-1}))
 
-Deviation: the paper truncates at the sequence's end, so its normaliser depends on where a segment starts; as a factor of
-a likelihood that also has a termination model, one normaliser for all is enough, and the weight tempers it.
+Deviation: the paper truncates at the sequence's end, so its normaliser depends on where a segment starts; as a factor
+of a likelihood that also has a termination model, one normaliser for all is enough, and the weight tempers it.
 """
 
 import jax.numpy as jnp

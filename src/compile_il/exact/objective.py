@@ -1,5 +1,6 @@
 """What exact training maximises: the mean log-likelihood of demonstrations under all their segmentations."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -7,9 +8,30 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from compile_il.batches import Batch, unpack
-from compile_il.exact.recursion import log_likelihood
+from compile_il.exact import recursion, streaming
+from compile_il.exact.recursion import Posterior, Segmentation
 from compile_il.exact.scores import Known, Priors, StepScores, known_from_labels
 from compile_il.skills import Skills
+
+LONGEST_DENSE = 256
+"""Steps up to which the dense recursion, faster and hungrier for memory, is used."""
+
+
+class Recursion(NamedTuple):
+    """One way to sum over all segmentations of a demonstration."""
+
+    log_likelihood: Callable[..., Float[Array, ""]]
+    posterior: Callable[..., Posterior]
+    best_segmentation: Callable[..., Segmentation]
+
+
+DENSE = Recursion(recursion.log_likelihood, recursion.posterior, recursion.best_segmentation)
+STREAMING = Recursion(streaming.log_likelihood, streaming.posterior, streaming.best_segmentation)
+
+
+def recursion_for(max_length: int) -> Recursion:
+    """The recursion for demonstrations of up to so many steps; both give the same."""
+    return DENSE if max_length <= LONGEST_DENSE else STREAMING
 
 
 class Scored(NamedTuple):
@@ -22,12 +44,14 @@ class Scored(NamedTuple):
 def score_batch(skills: Skills, batch: Batch) -> Scored:
     """Runs the networks on the batch's frames and hands each demonstration its own."""
     max_length = batch.boundary_labels.shape[1]
-    steps = unpack(skills.score_frames(batch.frames, batch.actions), batch, max_length)
+    frames, actions = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
+    steps = unpack(skills.score_frames(frames, actions), batch, max_length)
 
     def know(length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"]) -> Known:
         return known_from_labels(length, boundaries, codes, skills.num_skills)
 
-    return Scored(steps, jax.vmap(know)(batch.lengths, batch.boundary_labels, batch.code_labels))
+    labels = map(jnp.asarray, (batch.lengths, batch.boundary_labels, batch.code_labels))
+    return Scored(steps, jax.vmap(know)(*labels))
 
 
 def log_likelihoods(
@@ -35,6 +59,7 @@ def log_likelihoods(
 ) -> Float[Array, " B"]:
     """Log p(a | s) of each demonstration."""
     steps, known = score_batch(skills, batch)
+    log_likelihood = recursion_for(steps.log_policy.shape[1]).log_likelihood
     return jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count)
 
 

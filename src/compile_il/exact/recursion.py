@@ -9,6 +9,7 @@ These functions hold all starts and ends at once, which is fastest for demonstra
 `compile_il.exact.streaming` computes the same row by row for long ones.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -78,7 +79,18 @@ def log_likelihood(
 
 
 def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
-    """Exact posteriors, as gradients of the likelihood.
+    """Exact posteriors, as gradients of the likelihood."""
+    return posterior_by(log_likelihood, steps, priors, known, log_count)
+
+
+def posterior_by(
+    likelihood: Callable[[StepScores, Priors, Known, Float[Array, " counts"]], Float[Array, ""]],
+    steps: StepScores,
+    priors: Priors,
+    known: Known,
+    log_count: Float[Array, " counts"],
+) -> Posterior:
+    """Posteriors from any way to compute the likelihood.
 
     The derivative of log p(a | s) by the score of an event is the probability of that event given the demonstration.
     """
@@ -89,7 +101,7 @@ def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[
     ) -> Float[Array, ""]:
         # A term added to the log-probability of stopping before step t is added once for each segment ending there.
         stop = steps.log_stop + log_cut[1:, None]
-        return log_likelihood(steps._replace(log_policy=log_policy, log_stop=stop), priors, known, log_count)
+        return likelihood(steps._replace(log_policy=log_policy, log_stop=stop), priors, known, log_count)
 
     total, (skills, cuts, counts) = jax.value_and_grad(tilted, argnums=(0, 1, 2))(steps.log_policy, log_cut, log_count)
     inner = (jnp.arange(log_cut.shape[0]) > 0) & (jnp.arange(log_cut.shape[0]) < known.length)

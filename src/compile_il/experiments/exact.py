@@ -46,10 +46,12 @@ class Run:
     """Of Adam."""
     duration_weight: float = 0.3
     """Weight of the Poisson factor on segment lengths."""
-    sigma_floor: float = 0.15
+    sigma_floor: float = 0.3
     """Least spread of continuous actions."""
     segment_cost: float = 0.0
     """What a further segment costs, where their number is not told."""
+    half_precision: bool = True
+    """Whether networks for grids are trained in bfloat16."""
     num_checks: int = 8
     """How often the models are scored on 256 demonstrations while they train."""
     seconds: float = 500.0
@@ -71,9 +73,9 @@ def main(run: Run) -> None:
         if iteration in marks:
             jax.block_until_ready(losses)
             spent += time.perf_counter() - since
-            scores = [evaluate_boundaries(model, run, 256) for model in trainer.models(state)]
-            curve.append({"iteration": iteration, "seconds": spent, "loss": losses.tolist(), "accuracy": scores})
-            print(iteration, f"{spent:.1f} s", np.round(np.mean(scores, axis=0), 4), losses.tolist(), flush=True)
+            accuracy = [evaluate_boundaries(model, run, 256) for model in trainer.models(state)]
+            curve.append({"iteration": iteration, "seconds": spent, "loss": losses.tolist(), "accuracy": accuracy})
+            print(iteration, f"{spent:.1f} s", np.round(np.mean(accuracy, axis=0), 4), losses.tolist(), flush=True)
             if spent > run.seconds:
                 break
             since = time.perf_counter()

@@ -1,0 +1,126 @@
+"""Batches hold what the demonstrations hold, whatever their padding, and leave out what has no room."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from compile_il.batches import Batch, batch_of, draw_batch, frame_budget, pick, unpack
+from compile_il.demos import UNKNOWN
+from compile_il.exact import objective
+from compile_il.exact.objective import exact_loss
+from compile_il.exact.recursion import exactly
+from compile_il.exact.scores import Priors
+from compile_il.generate import observe_frames
+from compile_il.worlds import GridWorld, SymbolsWorld
+from tests.exact.small import SMALL, small_model, vector_demos
+
+log_likelihoods = eqx.filter_jit(objective.log_likelihoods)
+GRID = GridWorld(kind="pickup", num_tasks=2, max_steps=30)
+
+
+@jax.jit
+def loss_and_gradient(frames: Array, batch: Batch, priors: Priors, log_count: Array) -> tuple[Array, Array]:
+    def loss(frames: Array) -> Array:
+        return exact_loss(small_model().skills, batch._replace(frames=frames), priors, log_count)
+
+    return jax.value_and_grad(loss)(frames)
+
+
+def test_frames_of_a_world_are_those_of_its_demonstrations() -> None:
+    key, size = jax.random.key(3), 4
+    episodes = jax.jit(jax.vmap(GRID.episode))(jax.random.split(key, size))
+    lengths = np.asarray(episodes.length)
+    batch = draw_batch(GRID, key, size, 120)
+    np.testing.assert_array_equal(batch.lengths, lengths)
+    np.testing.assert_array_equal(batch.first, np.cumsum(lengths + 1) - lengths - 1)
+    assert np.asarray(batch.fits).all() == (int((lengths + 1).sum()) <= 120)
+    unpacked = unpack({"frames": batch.frames, "actions": batch.actions}, batch, 31)
+    owner, time = np.divmod(np.arange(size * 31), 31)
+    padded = np.asarray(observe_frames(GRID, episodes, jnp.asarray(owner), jnp.asarray(time)))
+    padded = padded.reshape(size, 31, *padded.shape[1:])
+    for i, n in enumerate(lengths):
+        np.testing.assert_array_equal(unpacked["frames"][i, : n + 1], padded[i, : n + 1])
+        np.testing.assert_array_equal(unpacked["actions"][i, :n], episodes.actions[i, :n])
+    assert (np.asarray(batch.boundary_labels) == UNKNOWN).all()
+
+
+def test_worlds_without_room() -> None:
+    world = SymbolsWorld(num_tasks=2)
+    whole, cut = (draw_batch(world, jax.random.key(0), 4, n) for n in (40, 12))
+    sizes = np.cumsum(np.asarray(whole.lengths) + 1)
+    assert np.asarray(whole.fits).all()
+    np.testing.assert_array_equal(cut.fits, sizes <= 12)
+    assert not np.asarray(cut.fits).all()
+
+
+@pytest.mark.parametrize("max_length", [9, 12])
+def test_data_agrees_with_padded(max_length: int) -> None:
+    demos = vector_demos()
+    batch, padded = batch_of(demos, 32, max_length), demos.padded(max_length)
+    assert batch.fits.all()
+    np.testing.assert_array_equal(batch.lengths, padded.lengths)
+    found = unpack({"frames": batch.frames, "actions": batch.actions}, batch, max_length)
+    np.testing.assert_array_equal(np.asarray(found["frames"])[padded.valid], padded.observations[:, :-1][padded.valid])
+    np.testing.assert_array_equal(np.asarray(found["actions"])[padded.valid], padded.actions[padded.valid])
+    last_frames = unpack(batch.frames, batch, max_length + 1)
+    for row, observations, n in zip(last_frames, demos.observations, demos.lengths, strict=True):
+        np.testing.assert_array_equal(row[n], observations[n])
+
+
+def test_labels_travel() -> None:
+    demos = vector_demos()[:2].with_labels(boundaries=[[-1, 0, 1, -1, 0], None], codes=[None, [2] * 9])
+    batch = batch_of(demos, 16, 9)
+    assert batch.boundary_labels.tolist() == [[-1, 0, 1, -1, 0, -1, -1, -1, -1], [-1] * 9]
+    assert batch.code_labels.tolist() == [[-1] * 9, [2] * 9]
+
+
+def test_padding_changes_no_likelihood() -> None:
+    model, demos = small_model(), vector_demos()
+    priors, log_count = model.priors(demos.max_length), exactly(3, 3)
+    alone = [
+        log_likelihoods(model.skills, batch_of(demos[[i]], 10, 9), priors, log_count)[0] for i in range(len(demos))
+    ]
+    for num_frames, max_length in ((29, 9), (64, 9), (40, 14)):
+        together = log_likelihoods(model.skills, batch_of(demos, num_frames, max_length), priors, log_count)
+        np.testing.assert_allclose(together, alone, rtol=1e-5)
+
+
+def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
+    demos, priors, log_count = vector_demos(), small_model().priors(9), exactly(3, 3)
+    cut = batch_of(demos, 20, 9)  # 6 + 10 frames fit, 8 more do not, nor does what comes after
+    assert cut.fits.tolist() == [True, True, False, False]
+    loss, gradient = loss_and_gradient(jnp.asarray(cut.frames), cut, priors, log_count)
+    two = log_likelihoods(small_model().skills, batch_of(demos[:2], 20, 9), priors, log_count)
+    np.testing.assert_allclose(loss, -np.mean(two), rtol=1e-5)
+    other = cut._replace(lengths=np.array([5, 9, 3, 3], np.int32), first=np.array([0, 6, 1, 2], np.int32))
+    again, gradient_again = loss_and_gradient(jnp.asarray(cut.frames), other, priors, log_count)
+    np.testing.assert_array_equal(again, loss)
+    np.testing.assert_array_equal(gradient_again, gradient)
+    assert np.isfinite(gradient).all()
+
+
+def test_nothing_fits() -> None:
+    batch = batch_of(vector_demos(), 4, 9)
+    assert not batch.fits.any()
+    loss, gradient = loss_and_gradient(jnp.asarray(batch.frames), batch, small_model().priors(9), exactly(3, 3))
+    assert loss == 0
+    assert not gradient.any()
+
+
+def test_pick_repeats_rows() -> None:
+    batch = batch_of(vector_demos(), 32, 9)
+    picked = pick(batch, np.array([2, 0, 0]))
+    assert picked.lengths.tolist() == [7, 5, 5]
+    assert picked.frames is batch.frames
+    assert picked.boundary_labels.shape == (3, 9)
+
+
+def test_budgets_hold_random_batches() -> None:
+    lengths = np.random.default_rng(0).integers(5, 40, 1000)
+    budget = frame_budget(lengths, SMALL.batch_size * 8)
+    draws = np.random.default_rng(1).choice(lengths + 1, (1000, SMALL.batch_size * 8)).sum(axis=1)
+    assert draws.max() <= budget <= 32 * 41
+    assert frame_budget(np.array([7]), 1) == 8

@@ -1,0 +1,43 @@
+"""Settings that cannot work are refused, with a message that says what to change."""
+
+import json
+from typing import Any
+
+import pytest
+
+from compile_il.config import Config, ConfigError
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_segments": 0}, r"max_segments is 0: use at least 1\."),
+        ({"num_skills": 0}, r"num_skills is 0: use at least 1\."),
+        ({"num_iterations": -1}, r"num_iterations is -1: use at least 1\."),
+        ({"batch_size": 0}, r"batch_size is 0: use at least 1\."),
+        ({"hidden_dim": 0}, r"hidden_dim is 0: use at least 1\."),
+        ({"num_maps": 0}, r"num_maps is 0: use at least 1\."),
+        ({"num_seeds": 0}, r"num_seeds is 0: use at least 1\."),
+        ({"num_segments": 0}, r"num_segments is 0: use at least 1, or None if it is not known\."),
+        ({"inference": "relaxed"}, r"inference is 'relaxed': use 'exact'\."),
+        ({"learning_rate": 0.0}, r"learning_rate is 0\.0: use a positive number\."),
+        ({"learning_rate": float("nan")}, r"learning_rate is nan: use a positive number\."),
+        ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a positive number, such as 0\.3\."),
+        ({"duration_weight": -0.1}, r"duration_weight is -0\.1: use 0 or more\."),
+        ({"duration_rate": 0.5}, r"duration_rate is 0\.5: use at least 1, or None\."),
+        ({"longest_segment": 0}, r"longest_segment is 0: use at least 1, or None\."),
+    ],
+)
+def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Config(**settings)
+
+
+def test_json_round_trip() -> None:
+    config = Config(num_segments=None, duration_rate=4.25, shared_termination=True, seed=7)
+    assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Unknown settings \['colour'\]: the file was written by another version\."):
+        Config.from_json({"colour": "red"})

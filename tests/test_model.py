@@ -1,0 +1,145 @@
+"""Segmenting demonstrations: shapes, counts, labels, and what is refused."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from compile_il import model as model_module
+from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.exact import objective
+from compile_il.exact.objective import DENSE, STREAMING, recursion_for
+from compile_il.model import Segments, score
+from tests.exact.small import SMALL, model_for, small_model, vector_demos
+
+COUNT_UNKNOWN = dataclasses.replace(SMALL, num_segments=None)
+
+
+def assert_same(one: Segments, other: Segments, rtol: float = 0.0) -> None:
+    for field in dataclasses.fields(Segments):
+        for a, b in zip(getattr(one, field.name), getattr(other, field.name), strict=True):
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+
+
+def test_one_entry_per_demonstration() -> None:
+    demos = vector_demos()
+    found = small_model().segment(demos)
+    assert found.num_segments.tolist() == [3, 3, 3, 3]
+    assert found.log_likelihood.shape == (4,)
+    for i, n in enumerate(demos.lengths):
+        inner = found.boundaries[i]
+        assert len(inner) == 2
+        assert 0 < inner[0] < inner[1] < n
+        assert len(found.labels[i]) == len(found.boundary_probs[i]) == n
+        starts, ends = [0, *inner], [*inner, n]
+        for skill, start, end in zip(found.skills[i], starts, ends, strict=True):
+            assert (found.labels[i][start:end] == skill).all()
+        np.testing.assert_allclose(found.boundary_probs[i].sum(), 2, rtol=1e-4)
+        np.testing.assert_allclose(found.count_probs[i], [0, 0, 0, 1], atol=1e-5)
+
+
+def test_counts_may_differ() -> None:
+    found = small_model().segment(vector_demos(), [2, 3, 1, 4])
+    assert found.num_segments.tolist() == [2, 3, 1, 4]
+    assert [len(inner) for inner in found.boundaries] == [1, 2, 0, 3]
+    np.testing.assert_allclose([p.sum() for p in found.boundary_probs], [1, 2, 0, 3], rtol=1e-4, atol=1e-5)
+
+
+def test_counts_may_be_unknown() -> None:
+    found = small_model(COUNT_UNKNOWN).segment(vector_demos())
+    for i, n in enumerate(vector_demos().lengths):
+        assert 1 <= found.num_segments[i] <= min(n, 5)
+        assert found.count_probs[i].shape == (6,)
+        np.testing.assert_allclose(found.count_probs[i].sum(), 1, rtol=1e-4)
+        expected = (found.count_probs[i] * np.arange(6)).sum() - 1
+        np.testing.assert_allclose(found.boundary_probs[i].sum(), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_segments_that_cost_are_fewer() -> None:
+    costly = dataclasses.replace(COUNT_UNKNOWN, segment_cost=1e3)
+    assert small_model(costly).segment(vector_demos()).num_segments.tolist() == [1, 1, 1, 1]
+
+
+def test_parts_are_joined_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = small_model().segment(vector_demos())
+    monkeypatch.setattr(model_module, "_DEMOS_PER_CALL", 3)
+    assert_same(small_model().segment(vector_demos()), whole, rtol=1e-4)
+
+
+def test_long_demonstrations_are_streamed_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    demos = Demonstrations.from_arrays([rng.normal(size=(271, 2))], [rng.integers(0, 4, 270)], num_actions=4)
+    monkeypatch.setattr(model_module, "_DEMOS_PER_CALL", 1)
+    assert recursion_for(demos.max_length) is STREAMING
+    streamed = small_model().segment(demos, 6)
+    monkeypatch.setattr(objective, "LONGEST_DENSE", 1000)
+    assert recursion_for(demos.max_length) is DENSE
+    jax.clear_caches()
+    eqx.clear_caches()
+    assert_same(small_model().segment(demos, 6), streamed, rtol=1e-3)
+
+
+def test_labels_are_respected() -> None:
+    free, demos = small_model().segment(vector_demos()), vector_demos()
+    boundaries, codes = [], []
+    for inner, skills, n in zip(free.boundaries, free.skills, demos.lengths, strict=True):
+        # Known: a boundary that was not found, none where one was, and another skill for the first step.
+        told = np.full(n, -1)
+        told[inner] = 0
+        told[np.setdiff1d(np.arange(1, n), inner)[0]] = 1
+        boundaries.append(told)
+        codes.append(np.append((skills[0] + 1) % 3, np.full(n - 1, -1)))
+    found = small_model().segment(demos.with_labels(boundaries=boundaries, codes=codes), 2)
+    for i, told in enumerate(boundaries):
+        assert found.boundaries[i].tolist() == np.flatnonzero(told == 1).tolist()
+        assert found.labels[i][0] == codes[i][0]
+        np.testing.assert_allclose(found.boundary_probs[i], told == 1, atol=1e-5)
+
+
+def test_labels_that_contradict_the_count() -> None:
+    demos = vector_demos().with_labels(boundaries=[None, [0, 1, 1, 1, 0, 0, 0, 0, 0], None, None])
+    with pytest.raises(DemonstrationError, match="Demonstration 1 has no segmentation into that many segments"):
+        small_model().segment(demos, 3)
+
+
+def test_labels_that_name_a_skill_too_many() -> None:
+    demos = vector_demos().with_labels(codes=[[3] * 5, None, None, None])
+    with pytest.raises(DemonstrationError, match="Demonstration 0 has no segmentation"):
+        small_model().segment(demos)
+
+
+def test_too_short() -> None:
+    with pytest.raises(DemonstrationError, match=r"Demonstration 3 has 4 steps, too few for 5 segments: lower"):
+        small_model().segment(vector_demos(), 5)
+    with pytest.raises(DemonstrationError, match=r"num_segments is 0: use at least 1"):
+        small_model().segment(vector_demos(), [1, 0, 1, 1])
+
+
+def test_other_spaces() -> None:
+    other = Demonstrations.from_arrays([np.zeros((6, 3))], [np.zeros(5, int)], num_actions=4)
+    with pytest.raises(DemonstrationError, match="use demonstrations from the same spaces, or train another model"):
+        small_model().segment(other)
+    continuous = Demonstrations.from_arrays([np.zeros((6, 2))], [np.zeros((5, 4))])
+    with pytest.raises(DemonstrationError, match="same spaces"):
+        small_model().segment(continuous)
+
+
+def test_symbols_and_continuous_actions() -> None:
+    rng = np.random.default_rng(0)
+    demos = Demonstrations.from_arrays([np.array([0, 2, 1, 2, 0, 1])], [rng.normal(10, 5, (5, 2))])
+    model = model_for(demos)
+    found = model.segment(demos)
+    assert found.num_segments.tolist() == [3]
+    assert np.isfinite(found.log_likelihood).all()
+    unseen = Demonstrations.from_arrays([np.array([0, 3, 1, 2, 0, 1])], [rng.normal(10, 5, (5, 2))])
+    with pytest.raises(DemonstrationError, match=r"trained on symbols 0 to 2, and these demonstrations have 3"):
+        model.segment(unseen)
+
+
+def test_score_needs_the_truth() -> None:
+    found = small_model().segment(vector_demos())
+    with pytest.raises(DemonstrationError, match="true boundaries of these demonstrations are not known"):
+        score(found, vector_demos())
+    assert score(found, vector_demos().with_truth(boundaries=found.boundaries)).boundary_accuracy == 1

@@ -1,0 +1,63 @@
+"""Embeddings, and the convolution against XLA's own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compile_il.networks import Convolution, GridEmbedding, Scaling, Space, make_embedding
+
+NOTHING = jnp.zeros((0,))
+
+
+def test_convolution_is_a_convolution() -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    layer = Convolution(3, 5, key=keys[0])
+    image = jax.random.normal(keys[1], (6, 7, 3))
+    kernel = layer.weight.reshape(3, 3, 3, 5)
+    expected = jax.lax.conv_general_dilated(
+        image[None], kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
+    )[0]
+    np.testing.assert_allclose(layer(image), expected + layer.bias, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_grid(dtype: type) -> None:
+    space = Space("grid", (5, 6, 4), num_symbols=0, num_actions=3, action_dim=0)
+    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING)
+    embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=8, key=jax.random.key(0))
+    assert isinstance(embedding, GridEmbedding)
+    embedded = embedding(jnp.ones((5, 6, 4), dtype))
+    assert embedded.shape == (8,)
+    np.testing.assert_allclose(embedded.mean(), 0, atol=1e-5)  # LayerNorm on top
+
+
+def test_vectors_are_brought_to_one_scale() -> None:
+    space = Space("vector", (2,), num_symbols=0, num_actions=3, action_dim=0)
+    mean, spread = jnp.array([5.0, -100.0]), jnp.array([2.0, 50.0])
+    raw, unit = (
+        make_embedding(space, Scaling(m, s, NOTHING, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0))
+        for m, s in ((mean, spread), (jnp.zeros(2), jnp.ones(2)))
+    )
+    vector = jnp.array([0.3, -1.2])
+    np.testing.assert_allclose(raw(vector * spread + mean), unit(vector), rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_of_width_zero_give_a_constant() -> None:
+    space = Space("vector", (0,), num_symbols=0, num_actions=3, action_dim=0)
+    embedding = make_embedding(
+        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+    )
+    embedded = embedding(NOTHING)
+    assert embedded.shape == (8,)
+    assert np.isfinite(embedded).all()
+
+
+def test_symbols_have_a_vector_each() -> None:
+    space = Space("symbol", (), num_symbols=4, num_actions=3, action_dim=0)
+    embedding = make_embedding(
+        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+    )
+    table = jax.vmap(embedding)(jnp.arange(4))
+    assert table.shape == (4, 8)
+    assert len(np.unique(np.round(table, 4), axis=0)) == 4
