@@ -7,6 +7,7 @@ A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table 
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +48,30 @@ def speed_of_worlds() -> str:
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"speed-worlds": speed_of_worlds}
+def spread(values: list[float | None]) -> str:
+    """Mean and standard deviation over seeds, in per cent; a dash where there is no such score."""
+    given = [100 * value for value in values if value is not None]
+    return f"{statistics.mean(given):.1f} ± {statistics.pstdev(given):.1f}" if given else "-"
+
+
+PAPER_UNSUPERVISED = {("reacher", "3"): "62.0 ± 4.5", ("reacher", "5"): "41.7 ± 8.0"}
+"""Boundary accuracy in table 1 of the paper; for the grid worlds it shows figures only."""
+
+
+def exact_without_labels() -> str:
+    """Scores of the exact engine on unseen levels, after training on three tasks without labels."""
+    rows = []
+    for world in ("grid-pickup", "grid-visit", "reacher"):
+        result = read_result(f"exact-{world}")
+        for tasks, scores in result["figures"]["scores"].items():
+            columns = ("boundary_accuracy", "f1", "exact_match", "online")
+            ours = [spread([score[column] for score in scores]) for column in columns]
+            rows.append([f"{world}, {tasks} tasks", PAPER_UNSUPERVISED.get((world, tasks), "-"), *ours])
+    headings = ["per cent", "paper: boundaries", "boundaries", "F1", "exact match", "online success"]
+    return markdown_table(headings, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {"speed-worlds": speed_of_worlds, "exact-without-labels": exact_without_labels}
 
 
 def refresh(text: str) -> str:
