@@ -8,11 +8,12 @@ import jax
 import numpy as np
 import pytest
 
+from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
 from compile_il.fit import Trainer, fit, hold_out, make_source
 from compile_il.model import Model
-from compile_il.worlds import SymbolsWorld
+from compile_il.worlds import GridWorld, SymbolsWorld
 from tests.exact.small import SMALL, vector_demos
 
 
@@ -108,6 +109,29 @@ def test_training_can_start_again() -> None:
         runs.append(losses)
     assert runs[0] == runs[1]
     assert np.mean(runs[0][-5:]) < np.mean(runs[0][:5])
+
+
+def losses_of(config: Config, num_steps: int, ahead: int) -> np.ndarray:
+    trainer = Trainer(config, make_source(GridWorld(num_tasks=2, num_objects=2, size=5, max_steps=12), config))
+    trainer._ahead = ahead
+    state, losses = trainer.start(), []
+    for iteration in range(num_steps):
+        state, loss = trainer.step(state, iteration)
+        losses.append(np.asarray(loss))
+    return np.stack(losses)
+
+
+def test_drawing_batches_ahead_changes_no_batch() -> None:
+    config = dataclasses.replace(SMALL, num_segments=2, num_seeds=2)
+    np.testing.assert_allclose(losses_of(config, 5, ahead=1), losses_of(config, 5, ahead=3), rtol=1e-5)
+
+
+def test_half_precision_starts_where_full_precision_does() -> None:
+    config = dataclasses.replace(SMALL, num_segments=2)
+    full = losses_of(config, 3, ahead=1)
+    half = losses_of(dataclasses.replace(config, half_precision=True), 3, ahead=1)
+    np.testing.assert_allclose(half, full, rtol=0.02)
+    assert (half != full).any(), "nothing was computed in half precision"
 
 
 def test_grid_pickup_is_learned_without_labels() -> None:

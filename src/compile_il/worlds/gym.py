@@ -3,6 +3,7 @@
 A thin edge: every rule is in the world's pure functions; here one episode at a time is stepped on the CPU.
 """
 
+import abc
 import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Literal, TypeVar
@@ -154,8 +155,9 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         self._running = not (terminated or truncated)
         return np.array(observation), float(step.reward), terminated, truncated, self._info()
 
+    @abc.abstractmethod
     def _check_action(self, action: Any) -> NDArray[Any]:
-        raise NotImplementedError
+        """The action as an array that the world takes, or a ValueError."""
 
     def _seen(self) -> NDArray[Any]:
         if not self._frames:
