@@ -126,6 +126,10 @@ def test_progress_and_worlds_as_values() -> None:
 def test_mistakes_are_told() -> None:
     with pytest.raises(WorldError, match="num_demos is 0"):
         cil.demonstrate("reacher", num_demos=0)
+    with pytest.raises(WorldError, match=r"num_demos is 2\.5: use a whole number"):
+        cil.demonstrate("reacher", num_demos=2.5)
+    with pytest.raises(WorldError, match="seed is None: use a whole number"):
+        cil.demonstrate("reacher", num_demos=1, seed=None)
     with pytest.raises(WorldError, match="seed is -1"):
         cil.demonstrate("reacher", num_demos=1, seed=-1)
     with pytest.raises(WorldError, match="num_tasks go with the name"):

@@ -18,7 +18,7 @@ from jaxtyping import Array, Int, Shaped
 from compile_il.demos import Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.worlds import ActingWorld, World, WorldError, make_world
-from compile_il.worlds.world import KEY_KIND, Episode
+from compile_il.worlds.world import KEY_KIND, Episode, check_whole
 
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
@@ -67,6 +67,8 @@ def demonstrate(
       Demonstrations whose `truth` holds the boundaries and the task of each segment.
     """
     chosen = _choose(world, num_tasks=num_tasks, max_steps=max_steps, **options)
+    check_whole("num_demos", num_demos)
+    check_whole("seed", seed)
     if num_demos < 1:
         raise WorldError(f"num_demos is {num_demos}: ask for at least 1.")
     if not 0 <= seed < 2**32:

@@ -41,6 +41,21 @@ def test_reacher_and_symbols() -> None:
         SymbolsWorld(num_tasks=6)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_tasks": "3"}, "num_tasks is '3': use a whole number"),
+        ({"max_steps": 20.5}, "max_steps is 20.5: use a whole number"),
+        ({"size": 10.0}, "size is 10.0: use a whole number"),
+        ({"num_objects": True}, "num_objects is True: use a whole number"),
+        ({"wall_rate": "0.2"}, "wall_rate is '0.2': use a number"),
+    ],
+)
+def test_numbers_of_the_wrong_kind(options: dict[str, object], message: str) -> None:
+    with pytest.raises(WorldError, match=message):
+        GridWorld(**options)
+
+
 def test_unknown_world_and_option() -> None:
     with pytest.raises(WorldError, match="no world 'grid-pick'; did you mean 'grid-pickup'"):
         cil.demonstrate("grid-pick", num_demos=1)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
 
 from compile_il.worlds import boards
 from compile_il.worlds.maze import draw_walls, lattice_dim
-from compile_il.worlds.world import Episode, Reward, Step, check, expert_episode, task_reward
+from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers, expert_episode, task_reward
 
 Kind = Literal["pickup", "visit"]
 NUM_MOVES = boards.NUM_DIRECTIONS
@@ -67,6 +67,7 @@ class GridWorld:
     """One reward a task, or a single one at the end."""
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         check(self.kind in ("pickup", "visit"), f"kind is {self.kind!r}", "use 'pickup' or 'visit'")
         check(self.reward in ("dense", "sparse"), f"reward is {self.reward!r}", "use 'dense' or 'sparse'")
         check(

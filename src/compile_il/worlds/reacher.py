@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from compile_il.worlds.world import Episode, Reward, Step, check, expert_episode, task_reward
+from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers, expert_episode, task_reward
 
 LINK_LENGTH = 0.12
 TARGET_RADIUS = 0.025
@@ -66,6 +66,7 @@ class ReacherWorld:
     """One reward a task, or a single one at the end."""
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         check(self.reward in ("dense", "sparse"), f"reward is {self.reward!r}", "use 'dense' or 'sparse'")
         check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
         check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.worlds.world import Episode, check
+from compile_il.worlds.world import Episode, check, check_numbers
 
 
 class SymbolsLevel(NamedTuple):
@@ -40,6 +40,7 @@ class SymbolsWorld:
     """Steps after which a demonstration is cut."""
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
         check(self.max_repeats >= 1, f"max_repeats is {self.max_repeats}", "use at least 1")
         check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")

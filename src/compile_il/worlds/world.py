@@ -5,6 +5,8 @@ world as a static argument and `jax.vmap` makes a batch. A *level* is what stays
 list), a *state* what changes. States are small; observations are made from them only where they are needed.
 """
 
+import dataclasses
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -136,3 +138,19 @@ def check(condition: bool, problem: str, remedy: str) -> None:
     """Raises a `WorldError` that says what is wrong and what to do."""
     if not condition:
         raise WorldError(f"{problem}: {remedy}.")
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Refuses what is no whole number, such as 2.5, "3" or True."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    check(whole, f"{name} is {value!r}", "use a whole number")
+
+
+def check_numbers(world: Any) -> None:
+    """Refuses options that are not the kind of number they should be; the first check of every world."""
+    for field in dataclasses.fields(world):
+        value = getattr(world, field.name)
+        if field.type is int:
+            check_whole(field.name, value)
+        if field.type is float:
+            check(isinstance(value, Real), f"{field.name} is {value!r}", "use a number")
