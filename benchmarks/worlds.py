@@ -74,7 +74,7 @@ def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, f
         return len(demonstrate(world, num_demos=4 * batch, seed=next(seeds)))
 
     def on_device() -> int:
-        jax.block_until_ready(draw_batch(world, jax.random.key(next(seeds)), batch, num_frames))
+        jax.block_until_ready(draw_batch(world, jax.random.key(next(seeds)), batch, num_frames, world.max_steps))
         return batch
 
     def steps(num_steps: int, with_observations: bool) -> int:

@@ -33,7 +33,7 @@ def test_frames_of_a_world_are_those_of_its_demonstrations() -> None:
     key, size = jax.random.key(3), 4
     episodes = jax.jit(jax.vmap(GRID.episode))(jax.random.split(key, size))
     lengths = np.asarray(episodes.length)
-    batch = draw_batch(GRID, key, size, 120)
+    batch = draw_batch(GRID, key, size, 120, 31)
     np.testing.assert_array_equal(batch.lengths, lengths)
     np.testing.assert_array_equal(batch.first, np.cumsum(lengths + 1) - lengths - 1)
     assert np.asarray(batch.fits).all() == (int((lengths + 1).sum()) <= 120)
@@ -49,11 +49,14 @@ def test_frames_of_a_world_are_those_of_its_demonstrations() -> None:
 
 def test_worlds_without_room() -> None:
     world = SymbolsWorld(num_tasks=2)
-    whole, cut = (draw_batch(world, jax.random.key(0), 4, n) for n in (40, 12))
-    sizes = np.cumsum(np.asarray(whole.lengths) + 1)
+    whole, cut, short = (draw_batch(world, jax.random.key(0), 4, n, t) for n, t in ((40, 8), (12, 8), (40, 4)))
+    lengths = np.asarray(whole.lengths)
     assert np.asarray(whole.fits).all()
-    np.testing.assert_array_equal(cut.fits, sizes <= 12)
+    np.testing.assert_array_equal(cut.fits, np.cumsum(lengths + 1) <= 12)
     assert not np.asarray(cut.fits).all()
+    np.testing.assert_array_equal(short.fits, lengths <= 4)
+    assert not np.asarray(short.fits).all()
+    assert short.boundary_labels.shape == (4, 4)
 
 
 @pytest.mark.parametrize("max_length", [9, 12])

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 
 from compile_il.demos import UNKNOWN, Demonstrations
+from compile_il.demos.labels import NO_SEGMENT
 from compile_il.worlds import World
 
 AnyArray = jax.Array | np.ndarray
@@ -28,6 +29,8 @@ class Batch(NamedTuple):
     """Whether all frames of a demonstration found room; those that did not are left out of this batch."""
     boundary_labels: Int[AnyArray, "B T"]
     code_labels: Int[AnyArray, "B T"]
+    segment_labels: Int[AnyArray, "B sketch"]
+    """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero where none is told so."""
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
@@ -37,9 +40,9 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     return int(np.ceil(min(max(room, frames.max()), batch_size * frames.max()) / 8) * 8)
 
 
-@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames"))
-def draw_batch(world: World, key: PRNGKeyArray, batch_size: int, num_frames: int) -> Batch:
-    """Fresh demonstrations of a world, made on the device."""
+@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames", "max_length"))
+def draw_batch(world: World, key: PRNGKeyArray, batch_size: int, num_frames: int, max_length: int) -> Batch:
+    """Fresh demonstrations of a world, made on the device; longer ones than `max_length` are left out."""
     episodes = jax.vmap(world.episode)(jax.random.split(key, batch_size))
     ends = jnp.cumsum(episodes.length + 1)
     first = ends - episodes.length - 1
@@ -52,15 +55,16 @@ def draw_batch(world: World, key: PRNGKeyArray, batch_size: int, num_frames: int
         level = jax.tree.map(lambda leaf: leaf[index], episodes.level)
         return world.observe(level, jax.tree.map(lambda leaf: leaf[index, t], episodes.states))
 
-    unknown = jnp.full((batch_size, num_steps), UNKNOWN, jnp.int32)
+    unknown = jnp.full((batch_size, max_length), UNKNOWN, jnp.int32)
     return Batch(
         frames=jax.vmap(observe)(owner, time),
         actions=episodes.actions[owner, jnp.minimum(time, num_steps - 1)],
         first=first,
         lengths=episodes.length,
-        fits=ends <= num_frames,
+        fits=(ends <= num_frames) & (episodes.length <= max_length),
         boundary_labels=unknown,
         code_labels=unknown,
+        segment_labels=unknown[:, :0],
     )
 
 
@@ -88,6 +92,7 @@ def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
         fits=fits,
         boundary_labels=_padded_labels(demos, "boundaries", max_length),
         code_labels=_padded_labels(demos, "codes", max_length),
+        segment_labels=_padded_sketches(demos, max_length),
     )
 
 
@@ -99,6 +104,20 @@ def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndar
     return out
 
 
+def _padded_sketches(demos: Demonstrations, max_length: int) -> np.ndarray:
+    """Each sketch followed by `NO_SEGMENT`; where there is none, all is unknown.
+
+    The width is that of the longest sketch there can be, so that batches of one data set have one shape.
+    """
+    if demos.labels is None or demos.labels.segment_codes is None:
+        return np.zeros((len(demos), 0), np.int32)
+    out = np.full((len(demos), max_length + 1), UNKNOWN, np.int32)
+    for row, known in zip(out, demos.labels.segment_codes, strict=True):
+        if len(known):
+            row[: len(known)], row[len(known) :] = known, NO_SEGMENT
+    return out
+
+
 def pick(batch: Batch, rows: np.ndarray) -> Batch:
     """Some demonstrations of a batch, any of them more than once; the frames stay where they are."""
     return batch._replace(
@@ -107,6 +126,7 @@ def pick(batch: Batch, rows: np.ndarray) -> Batch:
         fits=batch.fits[rows],
         boundary_labels=batch.boundary_labels[rows],
         code_labels=batch.code_labels[rows],
+        segment_labels=batch.segment_labels[rows],
     )
 
 

@@ -190,6 +190,15 @@ def test_concatenate_takes_missing_labels_as_unknown():
     assert joined.with_labels() == DEMOS[:2]
 
 
+def test_concatenate_takes_missing_sketches_as_unknown():
+    sketched = DEMOS[1:2].with_labels(segment_codes=[[9, None]])
+    for parts in ([DEMOS[:1], sketched], [DEMOS[:1].reveal(), sketched]):
+        labels = Demonstrations.concatenate(parts).labels
+        assert labels is not None
+        assert labels.segment_codes is not None
+        assert [part.tolist() for part in labels.segment_codes] == [[], [9, -1]]
+
+
 def test_concatenate_refuses():
     def vectors(width: int, **options: Any) -> Demonstrations:
         return Demonstrations.from_arrays([np.zeros((3, width))], [[0, 1]], **options)

@@ -122,7 +122,7 @@ def test_an_edited_file_that_makes_sense_is_read(tmp_path: Path):
     ("changes", "message"),
     [
         ({"format_version": None}, "'format_version' is missing.*Copy the file again, or write it anew"),
-        ({"format_version": 2}, "has format 2, and this compile-il reads up to 1. Upgrade"),
+        ({"format_version": 3}, "has format 3, and this compile-il reads up to 2. Upgrade"),
         ({"format_version": "one"}, "'format_version' is <U3 of shape .*, not an integer"),
         ({"fields": None}, "'fields' is missing"),
         ({"fields": ["format_version", "true_kodes"]}, "'true_kodes' is missing"),
@@ -159,6 +159,10 @@ def test_an_edited_file_that_makes_sense_is_read(tmp_path: Path):
         ({"label_boundaries": None}, "'label_boundaries' is missing"),
         ({"label_codes": [0, 0]}, "do not add up to the 2 entries in 'label_codes'"),
         ({"label_boundaries": [0, 5, 0, 0, 0]}, "Episode 0, step 1: boundary label 5"),
+        ({"label_segments": [1]}, "'num_label_segments' is missing"),
+        ({"label_segments": [1], "num_label_segments": [1, 1]}, "do not add up to the 1 entries in 'label_segments'"),
+        ({"label_segments": [1, -3], "num_label_segments": [0, 2]}, "Episode 1, segment 1: code -3"),
+        ({"label_segments": [1] * 4, "num_label_segments": [0, 4]}, "Episode 1 has codes for 4 segments"),
         ({"frames": np.array([None, {}])}, "holds Python objects.*unpickling.*Store arrays of numbers"),
     ],
 )
@@ -166,6 +170,15 @@ def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict
     path = edited(tmp_path / "demos.npz", **changes)
     with pytest.raises(DemonstrationError, match=rf"(?s)Cannot load .*demos\.npz: .*{message}"):
         Demonstrations.load(path)
+
+
+def test_the_format_is_the_first_that_holds_everything(tmp_path: Path):
+    sketched = DEMOS.with_labels(segment_codes=[None, [4, -1]])
+    with np.load(sketched.save(tmp_path / "demos.npz"), allow_pickle=False) as archive:
+        assert archive["format_version"] == 2
+        assert archive["label_segments"].tolist() == [4, -1]
+        assert archive["num_label_segments"].tolist() == [0, 2]
+    assert Demonstrations.load(tmp_path / "demos.npz") == sketched
 
 
 def npy(array: np.ndarray) -> bytes:

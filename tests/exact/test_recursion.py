@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from compile_il.exact import recursion
-from compile_il.exact.scores import LOG_ZERO, Known, Priors, StepScores, known_from_labels, nothing_known
+from compile_il.exact.known import LOG_ZERO, Known, known_from_labels, nothing_known
+from compile_il.exact.scores import Priors, StepScores
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
 
 MAX_STEPS, MAX_SEGMENTS, MAX_SKILLS = 7, 4, 3
 """Everything is padded to this, so that each function compiles once for each K."""
+NO_SKETCH = jnp.zeros((0,), jnp.int32)
 
 log_likelihood = jax.jit(recursion.log_likelihood)
 posterior = jax.jit(recursion.posterior)
 best_segmentation = jax.jit(recursion.best_segmentation)
-known_of = jax.jit(known_from_labels, static_argnums=3)
+known_of = jax.jit(known_from_labels, static_argnums=4)
 
 
 @functools.cache
@@ -156,7 +158,7 @@ def test_labels_leave_the_paths_that_agree_with_them(
     steps, priors = case(length, 2)
     labels = {"boundary_labels": np.array(boundaries), "code_labels": np.array(codes)}
     agreeing = enumerate_all(steps, priors, length, num_segments, **labels) if num_segments <= length else []
-    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), 2)
+    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SKETCH, 2)
     log_count = recursion.exactly(num_segments, MAX_SEGMENTS)
     constrained = float(log_likelihood(steps, priors, known, log_count))
     if agreeing:
@@ -174,7 +176,7 @@ def test_all_labels_give_the_supervised_likelihood() -> None:
     length, steps_priors = 6, case(6, 3)
     steps, priors = steps_priors
     boundaries, codes = np.array([0, 0, 1, 0, 1, 0, -1]), np.array([2, 2, 0, 0, 1, 1, -1])
-    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), 3)
+    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SKETCH, 3)
     expected = 0.0
     for t, k in enumerate(codes[:length]):
         last = t + 1 == length or boundaries[t + 1] == 1

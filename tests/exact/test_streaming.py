@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from compile_il.exact import recursion, streaming
-from compile_il.exact.scores import LOG_ZERO, Known, Priors, StepScores, known_from_labels, nothing_known
-from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, case
+from compile_il.exact.known import LOG_ZERO, Known, known_from_labels, nothing_known
+from compile_il.exact.scores import Priors, StepScores
+from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, NO_SKETCH, case
 
 NUM_SKILLS = 3
 PRIOR = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
@@ -26,7 +27,7 @@ dense_posterior, streaming_posterior = jax.jit(recursion.posterior), jax.jit(str
 
 def known_of(length: int, name: str) -> Known:
     boundaries, codes = LABELS[name]
-    return known_from_labels(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NUM_SKILLS)
+    return known_from_labels(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SKETCH, NUM_SKILLS)
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -50,12 +51,23 @@ def test_equals_dense(length: int, count: int | None, labels: str) -> None:
     np.testing.assert_allclose(best.log_prob, same.log_prob, rtol=1e-5, atol=1e-5)
 
 
-def test_longest_segment() -> None:
-    steps, priors = case(7, NUM_SKILLS)
-    arguments = steps, priors._replace(log_duration=priors.log_duration[:4]), known_of(7, "none"), PRIOR
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize(("length", "longest"), [(7, 1), (7, 3), (5, 3), (7, 6), (6, 6)])
+def test_longest_segment(length: int, longest: int, labels: str) -> None:
+    """A window of `longest` times in place of whole rows."""
+    steps, priors = case(length, NUM_SKILLS)
+    short = priors._replace(log_duration=priors.log_duration[: longest + 1])
+    log_count = recursion.exactly(length, MAX_STEPS) if longest == 1 else PRIOR
+    arguments = steps, short, known_of(length, labels), log_count
     (expected, dense), (found, streamed) = dense_gradient(*arguments), streaming_gradient(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    np.testing.assert_allclose(streamed[1].log_duration, dense[1].log_duration, rtol=1e-4, atol=1e-5)
+    if expected < LOG_ZERO / 2:
+        return
+    for a, b in zip(jax.tree.leaves(streamed), jax.tree.leaves(dense), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    best, same = streaming_best(*arguments), dense_best(*arguments)
+    np.testing.assert_array_equal(best.ends, same.ends)
+    np.testing.assert_array_equal(best.skills, same.skills)
 
 
 def test_batches_and_scaled_losses() -> None:
@@ -77,7 +89,7 @@ def test_batches_and_scaled_losses() -> None:
 def test_impossible_stays_finite() -> None:
     steps, priors = case(4, NUM_SKILLS)
     boundaries = jnp.array([-1, 1, 1, 1, -1, -1, -1])
-    known = known_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NUM_SKILLS)
+    known = known_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SKETCH, NUM_SKILLS)
     found, gradient = streaming_gradient(steps, priors, known, recursion.exactly(2, MAX_SEGMENTS))
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))

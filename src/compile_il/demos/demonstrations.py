@@ -32,6 +32,7 @@ from compile_il.demos.labels import (
     check_label_codes,
     reveal_truth,
 )
+from compile_il.demos.sketches import check_sketches
 from compile_il.demos.storage import Ragged, Storage
 from compile_il.demos.truth import EpisodeTruth, Truth, check_true_boundaries, check_true_codes
 from compile_il.demos.views import Packed, Padded, pack, pad
@@ -123,7 +124,7 @@ class Demonstrations:
         if truth is not None:
             demos = demos.with_truth(boundaries=truth.boundaries, codes=truth.codes)
         if labels is not None:
-            demos = demos.with_labels(boundaries=labels.boundaries, codes=labels.codes)
+            demos = demos.with_labels(labels.boundaries, labels.codes, labels.segment_codes)
         return demos
 
     @classmethod
@@ -159,9 +160,11 @@ class Demonstrations:
 
     @cached_property
     def labels(self) -> PartialLabels | None:
-        """What a learner is told, step by step; None if nothing."""
+        """What a learner is told, step by step or segment by segment; None if nothing."""
         boundaries, codes = self.storage.label_boundaries, self.storage.label_codes
-        return None if boundaries is None or codes is None else PartialLabels(boundaries.parts, codes.parts)
+        if boundaries is None or codes is None:
+            return None
+        return PartialLabels(boundaries.parts, codes.parts, _parts(self.storage.label_segments))
 
     @property
     def observation_kind(self) -> ObservationKind:
@@ -233,7 +236,8 @@ class Demonstrations:
         truth = EpisodeTruth(_entry(self.truth.boundaries, i), _entry(self.truth.codes, i))
         labels = None
         if self.labels is not None:
-            labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i])
+            sketch = _entry(self.labels.segment_codes, i)
+            labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i], sketch)
         return Demonstration(self.observations[i], self.actions[i], truth, labels)
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
@@ -291,7 +295,12 @@ class Demonstrations:
         ids = None if codes is None else check_true_codes(codes, self.lengths, starts)
         return type(self)(self.storage._replace(true_boundaries=starts, true_codes=ids))
 
-    def with_labels(self, boundaries: Sequence[Any] | None = None, codes: Sequence[Any] | None = None) -> Self:
+    def with_labels(
+        self,
+        boundaries: Sequence[Any] | None = None,
+        codes: Sequence[Any] | None = None,
+        segment_codes: Sequence[Any] | None = None,
+    ) -> Self:
         """The same demonstrations with these labels in place of theirs; without arguments, with none.
 
         Labels may contradict the truth, as people's labels do, but not each other.
@@ -300,14 +309,27 @@ class Demonstrations:
           boundaries: for each episode None, or one number per step: 1 a segment starts here, 0 none does,
             `UNKNOWN`.
           codes: for each episode None, or one number per step: a code, `UNKNOWN`.
+          segment_codes: for each episode None, or one number per segment in order, wherever it may start: a code,
+            `UNKNOWN`. It tells how many segments there are.
         """
-        if boundaries is None and codes is None:
-            return type(self)(self.storage._replace(label_boundaries=None, label_codes=None))
+        if boundaries is None and codes is None and segment_codes is None:
+            nothing = self.storage._replace(label_boundaries=None, label_codes=None, label_segments=None)
+            return type(self)(nothing)
         starts = check_label_boundaries(boundaries, self.lengths)
         ids = check_label_codes(codes, self.lengths, starts)
-        return type(self)(self.storage._replace(label_boundaries=starts, label_codes=ids))
+        sketches = None if segment_codes is None else check_sketches(segment_codes, starts, ids)
+        told = self.storage._replace(label_boundaries=starts, label_codes=ids, label_segments=sketches)
+        return type(self)(told)
 
-    def reveal(self, *, boundaries: bool = True, codes: bool = True, fraction: float = 1.0, seed: int = 0) -> Self:
+    def reveal(
+        self,
+        *,
+        boundaries: bool = True,
+        codes: bool = True,
+        segment_codes: bool = False,
+        fraction: float = 1.0,
+        seed: int = 0,
+    ) -> Self:
         """The same demonstrations with the truth about some of them as labels, and nothing about the others.
 
         With one seed, the episodes shown at a smaller fraction are among those shown at a larger one. Codes,
@@ -315,11 +337,14 @@ class Demonstrations:
 
         Args:
           boundaries: whether to tell where segments start.
-          codes: whether to tell what segments do.
+          codes: whether to tell what each step is part of.
+          segment_codes: whether to tell what the segments do one after the other; by itself, this says nothing about
+            where they start.
           fraction: part of the episodes to show, above 0 and up to 1; at least one is shown.
           seed: chooses the episodes.
         """
-        return type(self)(reveal_truth(self.storage, boundaries=boundaries, codes=codes, fraction=fraction, seed=seed))
+        told = {"boundaries": boundaries, "codes": codes, "segment_codes": segment_codes}
+        return type(self)(reveal_truth(self.storage, **told, fraction=fraction, seed=seed))
 
     # Files
 
@@ -354,6 +379,11 @@ class Demonstrations:
         """
         from compile_il.demos.minari import to_minari
 
+        if self.storage.label_segments is not None:
+            raise DemonstrationError(
+                "Minari datasets do not keep the codes of segments: drop them with "
+                "with_labels(labels.boundaries, labels.codes), or use save()."
+            )
         to_minari(self, dataset_id, overwrite=overwrite, env_id=env_id)
 
     @classmethod

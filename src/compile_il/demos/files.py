@@ -10,6 +10,10 @@ Fields of format 1:
     true_codes                of all episodes end to end, `num_true_codes` for each, if known
     label_boundaries          one number per step, if there are labels
     label_codes               one number per step, if there are labels
+
+Format 2 adds, and is written only where it is needed:
+
+    label_segments            codes of segments of all episodes end to end, `num_label_segments` for each
 """
 
 import os
@@ -24,7 +28,7 @@ from compile_il.demos.demonstrations import Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.files import check_target, replace_file
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SUFFIX = ".npz"
 REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
 
@@ -63,17 +67,17 @@ def load(path: str | os.PathLike[str]) -> Demonstrations:
 def _to_fields(demos: Demonstrations) -> dict[str, Any]:
     storage = demos.storage
     fields = {
-        "format_version": np.array(FORMAT_VERSION),
+        "format_version": np.array(1 if storage.label_segments is None else FORMAT_VERSION),
         "frames": storage.observations.values,
         "actions": storage.actions.values,
         "lengths": demos.lengths,
     }
     if storage.num_actions is not None:
         fields["num_actions"] = np.array(storage.num_actions)
-    for name in ("true_boundaries", "true_codes"):
-        truth: Ragged | None = getattr(storage, name)
-        if truth is not None:
-            fields |= {name: truth.values, f"num_{name}": truth.counts}
+    for name in ("true_boundaries", "true_codes", "label_segments"):
+        lists: Ragged | None = getattr(storage, name)
+        if lists is not None:
+            fields |= {name: lists.values, f"num_{name}": lists.counts}
     if storage.label_boundaries is not None and storage.label_codes is not None:
         fields |= {
             "label_boundaries": storage.label_boundaries.values,
@@ -98,10 +102,10 @@ def _from_fields(fields: dict[str, np.ndarray]) -> Demonstrations:
         _field(fields, "lengths"),
         num_actions=_number(fields, "num_actions") if discrete else None,
     )
-    demos = demos.with_truth(_truth(fields, "true_boundaries"), _truth(fields, "true_codes"))
-    if "label_boundaries" in fields or "label_codes" in fields:
+    demos = demos.with_truth(_lists(fields, "true_boundaries"), _lists(fields, "true_codes"))
+    if any(name in fields for name in ("label_boundaries", "label_codes", "label_segments")):
         boundaries, codes = (_cut(fields, f"label_{name}", demos.lengths) for name in ("boundaries", "codes"))
-        demos = demos.with_labels(boundaries, codes)
+        demos = demos.with_labels(boundaries, codes, _lists(fields, "label_segments"))
     return demos
 
 
@@ -114,7 +118,7 @@ def _check_listed(fields: dict[str, np.ndarray]) -> None:
         raise DemonstrationError(f"the field {min(unlisted)!r} is not among those listed. {REMEDY}")
 
 
-def _truth(fields: dict[str, np.ndarray], name: str) -> list[np.ndarray] | None:
+def _lists(fields: dict[str, np.ndarray], name: str) -> list[np.ndarray] | None:
     return _cut(fields, name, _field(fields, f"num_{name}")) if name in fields else None
 
 

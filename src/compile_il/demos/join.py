@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from compile_il.demos.checks import DemonstrationError
 from compile_il.demos.labels import unknown_labels
+from compile_il.demos.sketches import no_sketches
 from compile_il.demos.storage import Storage
 from compile_il.demos.words import space, truth
 
@@ -25,9 +26,15 @@ def join_storages(parts: Sequence[Storage]) -> Storage:
             )
     if any(part.label_codes is not None for part in parts):
         parts = [part if part.label_codes is not None else _with_unknown_labels(part) for part in parts]
+    if any(part.label_segments is not None for part in parts):
+        parts = [part if part.label_segments is not None else _with_no_sketches(part) for part in parts]
     return parts[0].join(parts[1:])
 
 
 def _with_unknown_labels(storage: Storage) -> Storage:
     unknown = unknown_labels(storage.actions.counts)
     return storage._replace(label_boundaries=unknown, label_codes=unknown)
+
+
+def _with_no_sketches(storage: Storage) -> Storage:
+    return storage._replace(label_segments=no_sketches(len(storage.actions.counts)))

@@ -1,4 +1,4 @@
-"""Labels: what a learner is told about segments, step by step, as far as it is known."""
+"""Labels: what a learner is told about segments, step by step or one after the other, as far as it is known."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,21 +11,27 @@ from compile_il.demos.storage import Ragged, Storage
 from compile_il.demos.truth import pack_integers
 
 UNKNOWN = -1
-"""The label of a step about which nothing is known."""
+"""The label of a step, or of a segment, about which nothing is known."""
+
+NO_SEGMENT = -2
+"""What follows the codes of the segments where these are padded: there is no such segment."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartialLabels:
-    """What a learner is told, step by step: one array of T numbers per episode.
+    """What a learner is told: for each episode an array of T numbers, one per step, and one with a number per segment.
 
     Attributes:
       boundaries: 1 where a segment starts at step t, 0 where none does, `UNKNOWN` elsewhere. Never 1 at step
         0, where the first segment starts anyway.
       codes: the code of the segment that step t belongs to, or `UNKNOWN`.
+      segment_codes: the codes of all segments in order, wherever they start, or `UNKNOWN`; empty for an episode about
+        which nothing is known so, and None if that is so for all.
     """
 
     boundaries: list[np.ndarray]
     codes: list[np.ndarray]
+    segment_codes: list[np.ndarray] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +40,7 @@ class EpisodeLabels:
 
     boundaries: Int[np.ndarray, " T"]
     codes: Int[np.ndarray, " T"]
+    segment_codes: Int[np.ndarray, " M"] | None = None
 
 
 def check_label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"]) -> Ragged:
@@ -80,27 +87,34 @@ def unknown_labels(lengths: Int[np.ndarray, " B"]) -> Ragged:
     return Ragged(np.full(int(lengths.sum()), UNKNOWN, np.int32), lengths)
 
 
-def reveal_truth(storage: Storage, *, boundaries: bool, codes: bool, fraction: float, seed: int) -> Storage:
+def reveal_truth(
+    storage: Storage, *, boundaries: bool, codes: bool, segment_codes: bool, fraction: float, seed: int
+) -> Storage:
     """See `Demonstrations.reveal`."""
     check_fraction(fraction)
     seed = whole_number("seed", seed, 0)
-    if not boundaries and not codes:
-        raise DemonstrationError("Nothing to reveal: boundaries and codes are both False.")
-    if storage.true_boundaries is None:
+    if not boundaries and not codes and not segment_codes:
+        raise DemonstrationError("Nothing to reveal: boundaries, codes and segment_codes are all False.")
+    if (boundaries or codes) and storage.true_boundaries is None:
         raise DemonstrationError("The true boundaries are unknown, so nothing is known about single steps.")
+    if (codes or segment_codes) and storage.true_codes is None:
+        raise DemonstrationError("The true codes are unknown; pass codes=False to reveal boundaries only.")
     lengths = storage.actions.counts
     num_shown = max(1, round(fraction * len(lengths)))
     shown = np.zeros(len(lengths), bool)
     shown[np.random.default_rng(seed).permutation(len(lengths))[:num_shown]] = True
-    starts_segment = _starts_inner_segment(storage.true_boundaries, lengths)
     label_boundaries = label_codes = unknown_labels(lengths)
-    if boundaries:
-        label_boundaries = _tell(starts_segment, lengths, shown)
-    if codes:
-        if storage.true_codes is None:
-            raise DemonstrationError("The true codes are unknown; pass codes=False to reveal boundaries only.")
-        label_codes = _tell(_codes_of_steps(storage.true_codes, starts_segment, lengths), lengths, shown)
-    return storage._replace(label_boundaries=label_boundaries, label_codes=label_codes)
+    label_segments = None
+    if storage.true_boundaries is not None:
+        starts_segment = _starts_inner_segment(storage.true_boundaries, lengths)
+        if boundaries:
+            label_boundaries = _tell(starts_segment, lengths, shown)
+        if codes and storage.true_codes is not None:
+            label_codes = _tell(_codes_of_steps(storage.true_codes, starts_segment, lengths), lengths, shown)
+    if segment_codes and storage.true_codes is not None:
+        true = storage.true_codes
+        label_segments = Ragged(true.values[shown[true.part_index]], np.where(shown, true.counts, 0))
+    return storage._replace(label_boundaries=label_boundaries, label_codes=label_codes, label_segments=label_segments)
 
 
 def _codes_of_steps(

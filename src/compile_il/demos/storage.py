@@ -87,6 +87,7 @@ class Storage(NamedTuple):
     true_codes: Ragged | None = None
     label_boundaries: Ragged | None = None
     label_codes: Ragged | None = None
+    label_segments: Ragged | None = None
 
     def take(self, indices: Int[np.ndarray, " n"]) -> "Storage":
         """The episodes at `indices`, in that order."""

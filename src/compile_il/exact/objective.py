@@ -9,8 +9,9 @@ from jaxtyping import Array, Float, Int
 
 from compile_il.batches import Batch, unpack
 from compile_il.exact import recursion, streaming
+from compile_il.exact.known import Known, known_from_labels
 from compile_il.exact.recursion import Posterior, Segmentation
-from compile_il.exact.scores import Known, Priors, StepScores, known_from_labels
+from compile_il.exact.scores import Priors, StepScores
 from compile_il.skills import Skills
 
 LONGEST_DENSE = 256
@@ -23,10 +24,15 @@ class Recursion(NamedTuple):
     log_likelihood: Callable[..., Float[Array, ""]]
     posterior: Callable[..., Posterior]
     best_segmentation: Callable[..., Segmentation]
+    sample_segmentation: Callable[..., Segmentation]
 
 
-DENSE = Recursion(recursion.log_likelihood, recursion.posterior, recursion.best_segmentation)
-STREAMING = Recursion(streaming.log_likelihood, streaming.posterior, streaming.best_segmentation)
+DENSE = Recursion(
+    recursion.log_likelihood, recursion.posterior, recursion.best_segmentation, recursion.sample_segmentation
+)
+STREAMING = Recursion(
+    streaming.log_likelihood, streaming.posterior, streaming.best_segmentation, streaming.sample_segmentation
+)
 
 
 def recursion_for(max_length: int) -> Recursion:
@@ -47,10 +53,12 @@ def score_batch(skills: Skills, batch: Batch) -> Scored:
     frames, actions = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
     steps = unpack(skills.score_frames(frames, actions), batch, max_length)
 
-    def know(length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"]) -> Known:
-        return known_from_labels(length, boundaries, codes, skills.num_skills)
+    def know(
+        length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"], sketch: Int[Array, " sketch"]
+    ) -> Known:
+        return known_from_labels(length, boundaries, codes, sketch, skills.num_skills)
 
-    labels = map(jnp.asarray, (batch.lengths, batch.boundary_labels, batch.code_labels))
+    labels = map(jnp.asarray, (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels))
     return Scored(steps, jax.vmap(know)(*labels))
 
 

@@ -1,9 +1,10 @@
 """Sums over all segmentations of one demonstration, by dynamic programming.
 
-    α_0(0) = 0,    α_i(t) = log Σ_{t' < t} exp[ α_{i-1}(t') + S(t', t) ],    S(t', t) = log Σ_k exp S_k(t', t)
+    α_0(0) = 0,    α_i(t) = log Σ_{t' < t} exp[ α_{i-1}(t') + S^i(t', t) ],    S^i(t', t) = log Σ_k exp S_k(t', t)
 
 so that α_M(T) = log p(a | s, M), the double sum in the paper's generative model that it calls potentially intractable.
-With max in place of log-sum-exp the same recursion finds the best segmentation; its gradient is the posterior.
+With max in place of log-sum-exp the same recursion finds the best segmentation; its gradient is the posterior. Where
+the skill of the i-th segment is known, S^i has that one term only; else S^i is the same for all i.
 
 These functions hold all starts and ends at once, which is fastest for demonstrations of some hundred steps;
 `compile_il.exact.streaming` computes the same row by row for long ones.
@@ -17,7 +18,8 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.exact.scores import LOG_ZERO, Known, Priors, StepScores, centre, segment_values
+from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, named, sketch_of
+from compile_il.exact.scores import Priors, StepScores, centre, segment_values
 
 
 class Segmentation(NamedTuple):
@@ -44,16 +46,28 @@ class Posterior(NamedTuple):
     """P(there are M segments), for M = 0 .. largest."""
 
 
-def forward(values: Float[Array, "times times"], max_segments: int) -> Float[Array, "counts times"]:
-    """α_i(t) for i = 0 .. max_segments."""
-    start = jnp.where(jnp.arange(values.shape[0]) == 0, 0.0, LOG_ZERO)
+def forward(values: Float[Array, "tables times times"], max_segments: int) -> Float[Array, "counts times"]:
+    """α_i(t) for i = 0 .. max_segments, from one table of S^i for each segment or one for all."""
+    start = jnp.where(jnp.arange(values.shape[1]) == 0, 0.0, LOG_ZERO)
 
-    def extend(alpha: Float[Array, " times"], _: None) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
-        longer = logsumexp(alpha[:, None] + values, axis=0)
+    def extend(
+        alpha: Float[Array, " times"], i: Int[Array, ""]
+    ) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
+        longer = logsumexp(alpha[:, None] + _table(values, i), axis=0)
         return longer, longer
 
-    _, alphas = jax.lax.scan(extend, start, None, length=max_segments)
+    _, alphas = jax.lax.scan(extend, start, jnp.arange(max_segments))
     return jnp.concatenate([start[None], alphas])
+
+
+def _table(values: Float[Array, "tables times times"], i: Int[Array, ""]) -> Float[Array, "times times"]:
+    return values[0] if values.shape[0] == 1 else values[i]
+
+
+def _tables(
+    by_skill: Float[Array, "times times K"], over_skills: Float[Array, "times times"], sketch: Int[Array, " sketch"]
+) -> Float[Array, "tables times times"]:
+    return jnp.moveaxis(by_segment(by_skill, over_skills, sketch), -1, 0)
 
 
 def exactly(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
@@ -73,9 +87,10 @@ def log_likelihood(
       log_count: log p(M) for M = 0 .. largest; `exactly(M, largest)` where M is given.
     """
     centred = centre(steps, known.length)
-    values = logsumexp(segment_values(centred.steps, priors, known), axis=-1)
-    alphas = forward(values, log_count.shape[0] - 1)
-    return logsumexp(alphas[:, known.length] + log_count) + centred.taken
+    by_skill = segment_values(centred.steps, priors, known)
+    max_segments = log_count.shape[0] - 1
+    alphas = forward(_tables(by_skill, logsumexp(by_skill, axis=-1), sketch_of(known, max_segments)), max_segments)
+    return logsumexp(alphas[:, known.length] + counts_left(log_count, known)) + centred.taken
 
 
 def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
@@ -108,36 +123,75 @@ def posterior_by(
     return Posterior(total, jnp.where(inner, cuts, 0.0)[:-1], skills, counts)
 
 
+class LastSegment(NamedTuple):
+    """Where the segment that ends at a given time started, and what it did."""
+
+    start: Int[Array, ""]
+    skill: Int[Array, ""]
+    log_prob: Float[Array, ""]
+
+
+class Walk(NamedTuple):
+    """Segments put together from the last one to the first, padded to the largest number of segments."""
+
+    ends: Int[Array, " M"]
+    skills: Int[Array, " M"]
+    log_prob: Float[Array, ""]
+    """Sum over the segments."""
+
+
+def walk_back(
+    last_segment: Callable[[Int[Array, ""], Int[Array, ""]], LastSegment],
+    length: Int[Array, ""],
+    num_segments: Int[Array, ""],
+    max_segments: int,
+) -> Walk:
+    """Goes from the end of a demonstration to its start, one segment at a time.
+
+    Args:
+      last_segment: of the index of a segment (from 0) and its end.
+      length: where the last segment ends.
+      num_segments: how many to go back.
+      max_segments: what to pad to.
+    """
+
+    def step_back(end: Int[Array, ""], i: Int[Array, ""]) -> tuple[Int[Array, ""], Walk]:
+        used, last = i < num_segments, last_segment(i, end)
+        entry = Walk(end, jnp.where(used, last.skill, -1), jnp.where(used, last.log_prob, 0.0))
+        return jnp.where(used, last.start, end), entry
+
+    _, walk = jax.lax.scan(step_back, length, jnp.arange(max_segments), reverse=True)
+    return walk._replace(log_prob=jnp.sum(walk.log_prob))
+
+
 def best_segmentation(
     steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """The most probable boundaries, skills and number of segments, jointly (Viterbi)."""
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
-    values, skills = jnp.max(by_skill, axis=-1), jnp.argmax(by_skill, axis=-1)
-    start = jnp.where(jnp.arange(values.shape[0]) == 0, 0.0, LOG_ZERO)
+    max_segments = log_count.shape[0] - 1
+    sketch = sketch_of(known, max_segments)
+    values, skills = _tables(by_skill, jnp.max(by_skill, axis=-1), sketch), jnp.argmax(by_skill, axis=-1)
+    start = jnp.where(jnp.arange(skills.shape[0]) == 0, 0.0, LOG_ZERO)
 
     def extend(
-        best: Float[Array, " times"], _: None
+        best: Float[Array, " times"], i: Int[Array, ""]
     ) -> tuple[Float[Array, " times"], tuple[Float[Array, " times"], Int[Array, " times"]]]:
-        options = best[:, None] + values
+        options = best[:, None] + _table(values, i)
         longer = jnp.max(options, axis=0)
         return longer, (longer, jnp.argmax(options, axis=0))
 
-    max_segments = log_count.shape[0] - 1
-    _, (bests, origins) = jax.lax.scan(extend, start, None, length=max_segments)
-    totals = bests[:, known.length] + log_count[1:]
+    _, (bests, origins) = jax.lax.scan(extend, start, jnp.arange(max_segments))
+    totals = bests[:, known.length] + counts_left(log_count, known)[1:]
     num_segments = jnp.argmax(totals) + 1
 
-    def step_back(
-        end: Int[Array, ""], i: Int[Array, ""]
-    ) -> tuple[Int[Array, ""], tuple[Int[Array, ""], Int[Array, ""]]]:
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
         begin = origins[i, end]
-        used = i < num_segments
-        return jnp.where(used, begin, end), (end, jnp.where(used, skills[begin, end], -1))
+        return LastSegment(begin, named(skills[begin, end], i, sketch), jnp.zeros(()))
 
-    _, (ends, codes) = jax.lax.scan(step_back, known.length, jnp.arange(max_segments), reverse=True)
-    return Segmentation(num_segments, ends, codes, jnp.max(totals) + centred.taken)
+    walk = walk_back(last_segment, known.length, num_segments, max_segments)
+    return Segmentation(num_segments, walk.ends, walk.skills, jnp.max(totals) + centred.taken)
 
 
 def sample_segmentation(
@@ -146,24 +200,18 @@ def sample_segmentation(
     """One draw from the posterior over number, boundaries and skills, walking backwards from the end."""
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
-    values = logsumexp(by_skill, axis=-1)
     max_segments = log_count.shape[0] - 1
+    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
+    values = _tables(by_skill, logsumexp(by_skill, axis=-1), sketch)
     alphas = forward(values, max_segments)
     count_key, walk_key = jax.random.split(key)
     num_segments = jax.random.categorical(count_key, alphas[:, known.length] + log_count)
+    keys = jax.random.split(walk_key, (max_segments, 2))
 
-    def step_back(
-        end: Int[Array, ""], draw: tuple[Int[Array, ""], PRNGKeyArray]
-    ) -> tuple[Int[Array, ""], tuple[Int[Array, ""], Int[Array, ""], Float[Array, ""]]]:
-        i, step_key = draw
-        start_key, skill_key = jax.random.split(step_key)
-        begin = jax.random.categorical(start_key, alphas[i] + values[:, end])
-        skill = jax.random.categorical(skill_key, by_skill[begin, end])
-        used = i < num_segments
-        log_prob = jnp.where(used, by_skill[begin, end, skill], 0.0)
-        return jnp.where(used, begin, end), (end, jnp.where(used, skill, -1), log_prob)
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
+        begin = jax.random.categorical(keys[i, 0], alphas[i] + _table(values, i)[:, end])
+        skill = named(jax.random.categorical(keys[i, 1], by_skill[begin, end]), i, sketch)
+        return LastSegment(begin, skill, by_skill[begin, end, skill])
 
-    draws = jnp.arange(max_segments), jax.random.split(walk_key, max_segments)
-    _, (ends, codes, log_probs) = jax.lax.scan(step_back, known.length, draws, reverse=True)
-    log_prob = jnp.sum(log_probs) + log_count[num_segments] + centred.taken
-    return Segmentation(num_segments, ends, codes, log_prob)
+    walk = walk_back(last_segment, known.length, num_segments, max_segments)
+    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + centred.taken)

@@ -8,17 +8,17 @@ With Markov policies and a termination rule the value of a segment is a differen
     S_k(t', t) = E_k(t) - C_k(t') + log p(k) + log p(t - t')
 
 where p(k) is the prior over skills and p(t - t') a factor for the segment's length. What is known about a demonstration
-(labels) removes segments that contradict it.
+(`compile_il.exact.known`) removes segments that contradict it.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
-LOG_ZERO = -1e30
-"""Log of an impossible event: far below any real score, yet finite, so that sums and gradients stay numbers."""
+from compile_il.exact.known import LOG_ZERO, Known
 
 
 class StepScores(NamedTuple):
@@ -38,46 +38,6 @@ class Priors(NamedTuple):
     log_skill: Float[Array, " K"]
     log_duration: Float[Array, " lengths"]
     """Entry d is the factor of a segment of d steps; entry 0 is never used."""
-
-
-class Known(NamedTuple):
-    """What is known about one demonstration, as sums that tell in O(1) whether a segment contradicts it."""
-
-    length: Int[Array, ""]
-    """Steps that are real; the rest is padding."""
-    may_cut: Bool[Array, " times"]
-    """Whether a segment may end (and the next begin) before step t."""
-    num_cuts: Int[Array, " times"]
-    """Boundaries known to lie at steps 1..t; a segment over one of them is impossible."""
-    num_refused: Int[Array, "times K"]
-    """Steps before t that are known not to be skill k."""
-
-
-UNKNOWN = -1
-
-
-def nothing_known(length: Int[Array, ""], num_steps: int, num_skills: int) -> Known:
-    """No labels: every segmentation is possible."""
-    return Known(
-        length=length,
-        may_cut=jnp.ones((num_steps + 1,), bool),
-        num_cuts=jnp.zeros((num_steps + 1,), jnp.int32),
-        num_refused=jnp.zeros((num_steps + 1, num_skills), jnp.int32),
-    )
-
-
-def known_from_labels(
-    length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"], num_skills: int
-) -> Known:
-    """Partial labels of each step: boundaries in {1, 0, -1}, codes in {0.., -1}, where -1 is unknown."""
-    cut = jnp.append(boundaries == 1, False).at[0].set(False)
-    refused = (codes[:, None] != UNKNOWN) & (codes[:, None] != jnp.arange(num_skills))
-    return Known(
-        length=length,
-        may_cut=jnp.append(boundaries != 0, True).at[0].set(True),
-        num_cuts=jnp.cumsum(cut.astype(jnp.int32)),
-        num_refused=jnp.pad(jnp.cumsum(refused.astype(jnp.int32), axis=0), ((1, 0), (0, 0))),
-    )
 
 
 class RunningSums(NamedTuple):
@@ -115,38 +75,92 @@ def centre(steps: StepScores, length: Int[Array, ""]) -> Centred:
     )
 
 
-def starts_of(end: Int[Array, ""], sums: RunningSums, priors: Priors, known: Known) -> Float[Array, "times K"]:
-    """S_k(t', t) for one end t and all starts t': a row that streaming computes and forgets."""
-    times = jnp.arange(sums.before.shape[0])
-    values = sums.ended[end] - sums.before + priors.log_skill + _log_duration(end - times, priors)[:, None]
-    return jnp.where(_possible(times, end, known), values, LOG_ZERO)
+class Window(NamedTuple):
+    """Neighbouring times, as many as the longest segment has steps: a row needs no others."""
+
+    first: Int[Array, ""]
+    width: int
+
+    @property
+    def times(self) -> Int[Array, " width"]:
+        """The times."""
+        return self.first + jnp.arange(self.width)
+
+    def of(self, table: Shaped[Array, "times ..."]) -> Shaped[Array, "width ..."]:
+        """The table's rows at these times."""
+        if self.width == table.shape[0]:
+            return table
+        return jax.lax.dynamic_slice_in_dim(table, self.first, self.width)
+
+    def add(self, table: Float[Array, "times ..."], rows: Float[Array, "width ..."]) -> Float[Array, "times ..."]:
+        """The table with something added at these times."""
+        if self.width == table.shape[0]:
+            return table + rows
+        return jax.lax.dynamic_update_slice_in_dim(table, self.of(table) + rows, self.first, 0)
 
 
-def ends_of(start: Int[Array, ""], sums: RunningSums, priors: Priors, known: Known) -> Float[Array, "times K"]:
-    """S_k(t', t) for one start t' and all ends t."""
-    times = jnp.arange(sums.before.shape[0])
-    values = sums.ended - sums.before[start] + priors.log_skill + _log_duration(times - start, priors)[:, None]
-    return jnp.where(jax.vmap(_possible, in_axes=(None, 0, None))(start, times, known), values, LOG_ZERO)
+def window_before(end: Int[Array, ""], num_times: int, priors: Priors) -> Window:
+    """Times at which a segment that ends at `end` may start."""
+    width = _width(num_times, priors)
+    return Window(jnp.clip(end - width, 0, num_times - width), width)
+
+
+def window_after(start: Int[Array, ""], num_times: int, priors: Priors) -> Window:
+    """Times at which a segment that starts at `start` may end."""
+    width = _width(num_times, priors)
+    return Window(jnp.clip(start + 1, 0, num_times - width), width)
+
+
+def _width(num_times: int, priors: Priors) -> int:
+    longest = priors.log_duration.shape[0] - 1
+    return longest if longest < num_times - 1 else num_times
+
+
+def starts_of(
+    end: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Known
+) -> Float[Array, "width K"]:
+    """S_k(t', t) for one end t and the starts t' of a window: a row that streaming computes and forgets."""
+    return _values(window.times, end, window.of, lambda table: table[end], sums, priors, known)
+
+
+def ends_of(
+    start: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Known
+) -> Float[Array, "width K"]:
+    """S_k(t', t) for one start t' and the ends t of a window."""
+    return _values(start, window.times, lambda table: table[start], window.of, sums, priors, known)
 
 
 def segment_values(steps: StepScores, priors: Priors, known: Known) -> Float[Array, "times times K"]:
     """S_k(t', t) for all starts t', ends t and skills: the dense table, for short demonstrations."""
     sums = running_sums(steps)
     times = jnp.arange(sums.before.shape[0])
-    return jax.vmap(starts_of, in_axes=(0, None, None, None), out_axes=1)(times, sums, priors, known)
+    # Broadcast rather than picked row by row: the gradient of picking is a scatter, which takes accelerators long.
+    return _values(
+        times[:, None], times[None], lambda table: table[:, None], lambda table: table[None], sums, priors, known
+    )
 
 
-def _log_duration(duration: Int[Array, " times"], priors: Priors) -> Float[Array, " times"]:
+def _values(
+    start: Int[Array, "*starts"],
+    end: Int[Array, "*ends"],
+    at_start: Callable[[Array], Array],
+    at_end: Callable[[Array], Array],
+    sums: RunningSums,
+    priors: Priors,
+    known: Known,
+) -> Float[Array, "*times K"]:
+    """S_k(t', t) for starts and ends that broadcast against each other, and so do the rows of tables at them."""
+    duration = end - start
+    values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + _log_duration(duration, priors)[..., None]
+    # Inside the segment no boundary is known: none at the steps start + 1 .. end - 1.
+    uncut = at_end(jnp.roll(known.num_cuts, 1).at[0].set(0)) <= at_start(known.num_cuts)
+    cut_well = at_start(known.may_cut) & (at_end(known.may_cut) | (end == known.length))
+    real = (duration >= 1) & (end <= known.length)
+    allowed = at_end(known.num_refused) == at_start(known.num_refused)
+    return jnp.where((uncut & cut_well & real)[..., None] & allowed, values, LOG_ZERO)
+
+
+def _log_duration(duration: Int[Array, "*times"], priors: Priors) -> Float[Array, "*times"]:
     longest = priors.log_duration.shape[0] - 1
     factor = priors.log_duration[jnp.clip(duration, 0, longest)]
     return jnp.where((duration >= 1) & (duration <= longest), factor, LOG_ZERO)
-
-
-def _possible(start: Int[Array, "*times"], end: Int[Array, ""], known: Known) -> Bool[Array, "*times K"]:
-    """Whether a segment [start, end) of each skill contradicts nothing that is known."""
-    # Inside the segment no boundary is known: none at the steps start + 1 .. end - 1.
-    uncut = known.num_cuts[jnp.maximum(end - 1, 0)] <= known.num_cuts[start]
-    cut_well = known.may_cut[start] & (known.may_cut[end] | (end == known.length))
-    real = (start < end) & (end <= known.length)
-    allowed = known.num_refused[end] == known.num_refused[start]
-    return (uncut & cut_well & real)[..., None] & allowed

@@ -1,12 +1,13 @@
 """The same sums as in `compile_il.exact.recursion`, row by row, for long demonstrations.
 
 Dense recursion holds S_k(t', t) for all starts, ends and skills: T x T x K numbers. Here one row of it exists at a
-time, and memory is O(T (K + M)). Going forward, a row has one end t and all starts (α_i as in `recursion`); going
-backward, it has one start t' and all ends:
+time, and memory is O(T (K + M)). With a longest segment of L steps a row is a window of L times, so that time is
+O(T L (K + M)). Going forward, a row has one end t and all starts (α_i as in `recursion`); going backward, it has one
+start t' and all ends:
 
-    β_i(T) = log p(M = i),    β_i(t') = log Σ_{t > t'} exp[ S(t', t) + β_{i+1}(t) ]
+    β_i(T) = log p(M = i),    β_i(t') = log Σ_{t > t'} exp[ S^{i+1}(t', t) + β_{i+1}(t) ]
 
-    γ_k(t', t) = exp[ log Σ_i exp(α_i(t') + β_{i+1}(t)) + S_k(t', t) - log p(a | s) ]
+    γ_k(t', t) = exp[ log Σ_i exp(α_i(t') + β_{i+1}(t)) + S_k(t', t) - log p(a | s) ],    i over segments that may be k
 
 γ_k(t', t) is the probability of the segment [t', t) with skill k, and the derivative of log p(a | s) by S_k(t', t):
 sums of it over the row are all that the gradient needs, so that the pass backward computes them and forgets the row.
@@ -17,19 +18,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.nn import logsumexp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.exact.recursion import Posterior, Segmentation, posterior_by
+from compile_il.demos.labels import UNKNOWN
+from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, named, sketch_of
+from compile_il.exact.recursion import LastSegment, Posterior, Segmentation, posterior_by, walk_back
 from compile_il.exact.scores import (
-    LOG_ZERO,
-    Known,
     Priors,
     RunningSums,
     StepScores,
+    Window,
     centre,
     ends_of,
     running_sums,
     starts_of,
+    window_after,
+    window_before,
 )
 
 
@@ -38,7 +42,7 @@ def log_likelihood(
 ) -> Float[Array, ""]:
     """Log Σ_M p(M) p(a | s, M), as `recursion.log_likelihood`."""
     centred = centre(steps, known.length)
-    return _log_total(running_sums(centred.steps), priors, known, log_count) + centred.taken
+    return _log_total(running_sums(centred.steps), priors, known, counts_left(log_count, known)) + centred.taken
 
 
 def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
@@ -56,10 +60,13 @@ def _forward(
 ) -> Float[Array, "times counts"]:
     """α_i(t) at row t and column i."""
     num_times = sums.before.shape[0]
+    sketch = sketch_of(known, log_count.shape[0] - 1)
 
     def extend(alphas: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], None]:
-        values = logsumexp(starts_of(end, sums, priors, known), axis=-1)
-        longer = logsumexp(alphas[:, :-1] + values[:, None], axis=0)
+        window = window_before(end, num_times, priors)
+        by_skill = starts_of(end, window, sums, priors, known)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        longer = logsumexp(window.of(alphas)[:, :-1] + values, axis=0)
         return alphas.at[end, 1:].set(longer), None
 
     alphas, _ = jax.lax.scan(extend, _start(num_times, log_count.shape[0]), jnp.arange(1, num_times))
@@ -119,19 +126,39 @@ def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any,
 
 def _gather_row(saved: _Saved, so_far: _Gradient, begin: Int[Array, ""]) -> tuple[_Gradient, Float[Array, " K"]]:
     """β of one start, and its segments' share of the gradient; returns Σ_t γ_k(begin, t) beside."""
-    num_times = saved.alphas.shape[0]
-    by_skill = ends_of(begin, saved.sums, saved.priors, saved.known)
-    values, later = logsumexp(by_skill, axis=-1), so_far.betas[:, 1:]
-    earlier = logsumexp(values[:, None] + later, axis=0)
+    sketch = sketch_of(saved.known, saved.log_count.shape[0] - 1)
+    window = window_after(begin, saved.alphas.shape[0], saved.priors)
+    by_skill = ends_of(begin, window, saved.sums, saved.priors, saved.known)
+    # β is written after these rows of it were read: without the barrier XLA copies all of it, each time.
+    later = jax.lax.optimization_barrier(window.of(so_far.betas)[:, 1:])
+    earlier = logsumexp(by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch) + later, axis=0)
     betas = so_far.betas.at[begin, :-1].set(jnp.where(begin == saved.known.length, saved.log_count[:-1], earlier))
 
-    around = logsumexp(saved.alphas[begin, :-1] + later, axis=-1)
-    # A probability: rounding must not lift it above one, where everything is impossible least of all.
-    shares = jnp.exp(jnp.minimum(around[:, None] + by_skill - saved.total, 0.0))
-    longest = so_far.log_duration.shape[0] - 1
-    durations = jnp.clip(jnp.arange(num_times) - begin, 0, longest)
-    log_duration = so_far.log_duration.at[durations].add(jnp.sum(shares, axis=-1))
-    return _Gradient(betas, so_far.ended + shares, log_duration), jnp.sum(shares, axis=0)
+    shares = _shares(by_skill, saved.alphas[begin, :-1] + later - saved.total, sketch)
+    by_length = _by_length(jnp.sum(shares, axis=-1), begin, window, so_far.log_duration.shape[0])
+    gradient = _Gradient(betas, window.add(so_far.ended, shares), so_far.log_duration + by_length)
+    return gradient, jnp.sum(shares, axis=0)
+
+
+def _shares(
+    by_skill: Float[Array, "width K"], around: Float[Array, "width M"], sketch: Int[Array, " sketch"]
+) -> Float[Array, "width K"]:
+    """γ_k of a row, from the log-probability `around` of all that comes before and after it as the i-th segment."""
+    # Probabilities: rounding must not lift them above one, where everything is impossible least of all.
+    if sketch.shape[0] == 0:
+        return jnp.exp(jnp.minimum(logsumexp(around, axis=-1)[:, None] + by_skill, 0.0))
+    free = logsumexp(jnp.where(sketch == UNKNOWN, around, LOG_ZERO), axis=-1)
+    told = around + jnp.take(by_skill, sketch, axis=-1, mode="fill", fill_value=LOG_ZERO)
+    is_skill = jax.nn.one_hot(sketch, by_skill.shape[1])  # zero where the skill is unknown
+    return jnp.exp(jnp.minimum(free[:, None] + by_skill, 0.0)) + jnp.exp(jnp.minimum(told, 0.0)) @ is_skill
+
+
+def _by_length(
+    shares: Float[Array, " width"], begin: Int[Array, ""], window: Window, num_lengths: int
+) -> Float[Array, " lengths"]:
+    """Shares of segments that end in a window, by their lengths 0, 1, ...: moved, which is faster than scattered."""
+    padded = jnp.pad(shares, (1, num_lengths))
+    return jax.lax.dynamic_slice_in_dim(padded, 1 + begin - window.first, num_lengths)
 
 
 _log_total.defvjp(_log_total_forward, _log_total_backward)
@@ -151,23 +178,51 @@ def best_segmentation(
     centred = centre(steps, known.length)
     sums = running_sums(centred.steps)
     num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
+    sketch = sketch_of(known, max_segments)
 
     def extend(bests: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], _Best]:
-        by_skill = starts_of(end, sums, priors, known)
-        options = bests[:, :-1] + jnp.max(by_skill, axis=-1)[:, None]
+        window = window_before(end, num_times, priors)
+        by_skill = starts_of(end, window, sums, priors, known)
+        options = window.of(bests)[:, :-1] + by_segment(by_skill, jnp.max(by_skill, axis=-1), sketch)
         origin = jnp.argmax(options, axis=0)
-        return bests.at[end, 1:].set(jnp.max(options, axis=0)), _Best(origin, jnp.argmax(by_skill[origin], axis=-1))
+        last = _Best(window.first + origin, jnp.argmax(by_skill[origin], axis=-1))
+        return bests.at[end, 1:].set(jnp.max(options, axis=0)), last
 
     bests, last = jax.lax.scan(extend, _start(num_times, max_segments + 1), jnp.arange(1, num_times))
-    totals = bests[known.length, 1:] + log_count[1:]
+    totals = bests[known.length, 1:] + counts_left(log_count, known)[1:]
     num_segments = jnp.argmax(totals) + 1
 
-    def step_back(
-        end: Int[Array, ""], i: Int[Array, ""]
-    ) -> tuple[Int[Array, ""], tuple[Int[Array, ""], Int[Array, ""]]]:
-        used = i < num_segments
-        begin, skill = last.start[end - 1, i], last.skill[end - 1, i]
-        return jnp.where(used, begin, end), (end, jnp.where(used, skill, -1))
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
+        return LastSegment(last.start[end - 1, i], named(last.skill[end - 1, i], i, sketch), jnp.zeros(()))
 
-    _, (ends, skills) = jax.lax.scan(step_back, known.length, jnp.arange(max_segments), reverse=True)
-    return Segmentation(num_segments, ends, skills, jnp.max(totals) + centred.taken)
+    walk = walk_back(last_segment, known.length, num_segments, max_segments)
+    return Segmentation(num_segments, walk.ends, walk.skills, jnp.max(totals) + centred.taken)
+
+
+def sample_segmentation(
+    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Segmentation:
+    """One draw from the posterior, as `recursion.sample_segmentation` but with other random numbers.
+
+    Only α is kept; the rows that the walk backwards meets, one for each segment, are computed again.
+    """
+    centred = centre(steps, known.length)
+    sums = running_sums(centred.steps)
+    num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
+    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
+    alphas = _forward(sums, priors, known, log_count)
+    count_key, walk_key = jax.random.split(key)
+    num_segments = jax.random.categorical(count_key, alphas[known.length] + log_count)
+    keys = jax.random.split(walk_key, (max_segments, 2))
+
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
+        window = window_before(end, num_times, priors)
+        by_skill = starts_of(end, window, sums, priors, known)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        column = values[:, 0] if values.shape[1] == 1 else values[:, i]
+        origin = jax.random.categorical(keys[i, 0], window.of(alphas)[:, i] + column)
+        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, sketch)
+        return LastSegment(window.first + origin, skill, by_skill[origin, skill])
+
+    walk = walk_back(last_segment, known.length, num_segments, max_segments)
+    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + centred.taken)
