@@ -1,0 +1,94 @@
+"""HTML and SVG as strings: the few helpers by which all text of a page is escaped."""
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+NO_BREAK = "\u00a0"
+EMPTY_TAGS = frozenset({"br", "meta", "rect", "circle", "line", "path", "polyline", "use"})
+"""Elements that hold nothing, where no words are put into them; of SVG, such as may also hold a tooltip."""
+
+
+def text(words: object) -> str:
+    """Words from data, made harmless."""
+    return html.escape(str(words), quote=True)
+
+
+def tag(name: str, /, *inner: str, **attributes: object) -> str:
+    """An element around markup that is ready; attributes are escaped here.
+
+    `class_` stands for `class`, other underscores for hyphens; `view_box` and `preserve_aspect_ratio` are spelt as SVG
+    spells them. Attributes that are None are left out.
+    """
+    given = "".join(
+        f' {_attribute(key)}="{text(number(value))}"' for key, value in attributes.items() if value is not None
+    )
+    if not inner and name in EMPTY_TAGS:
+        return f"<{name}{given}>" if name in ("br", "meta") else f"<{name}{given}/>"
+    return f"<{name}{given}>{''.join(inner)}</{name}>"
+
+
+def _attribute(key: str) -> str:
+    spelt = {"class_": "class", "view_box": "viewBox", "preserve_aspect_ratio": "preserveAspectRatio"}
+    return spelt.get(key, key.replace("_", "-"))
+
+
+def number(value: object) -> object:
+    """Floats with at most three decimals, as drawings need no more; anything else as it is."""
+    if isinstance(value, float | np.floating):
+        short = f"{value:.3f}".rstrip("0").rstrip(".")
+        return "0" if short == "-0" else short
+    return value
+
+
+def tooltip(words: str) -> str:
+    """What a pointer that rests on a drawn thing is told."""
+    return tag("title", text(words))
+
+
+def picture(width: float, height: float, *inner: str, label: str, class_: str | None = None) -> str:
+    """A drawing that keeps its proportions, with words for those who cannot see it."""
+    box = f"0 0 {number(float(width))} {number(float(height))}"
+    return tag("svg", *inner, view_box=box, role="img", aria_label=label, class_=class_)
+
+
+def stretched(width: float, height: float, *inner: str, label: str | None, class_: str) -> str:
+    """A drawing that fills its place whatever its proportions; for marks along time, never for words.
+
+    Without a label it is hidden from screen readers: something beside it says the same in words.
+    """
+    box = f"0 0 {number(float(width))} {number(float(height))}"
+    told = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return tag("svg", *inner, view_box=box, preserve_aspect_ratio="none", class_=class_, **told)
+
+
+def scrolling(table: str, label: str) -> str:
+    """A table that may be wider than the page; it can be reached and scrolled from the keyboard."""
+    return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def points(xy: NDArray[np.floating] | Sequence[Sequence[float]]) -> str:
+    """Coordinates of a polyline."""
+    return " ".join(f"{number(float(x))},{number(float(y))}" for x, y in np.asarray(xy, float).tolist())
+
+
+def per_cent(share: float | None, decimals: int = 1) -> str:
+    """Such as `99.6 %`; a dash for no number. What is not quite all never reads as 100 %."""
+    if share is None or not np.isfinite(share):
+        return "–"
+    rounded = f"{100 * share:.{decimals}f}"
+    if share < 1 and float(rounded) == 100:
+        return f">{NO_BREAK}{100 - 10.0**-decimals:.{decimals}f}{NO_BREAK}%"
+    return f"{rounded}{NO_BREAK}%"
+
+
+def count(num: int, noun: str, plural: str | None = None) -> str:
+    """Such as `1 step` and `1,024 steps`."""
+    return f"{num:,}{NO_BREAK}{noun if num == 1 else plural or noun + 's'}"
+
+
+def styled(**places: float) -> str:
+    """A style of positions, in per cent."""
+    return ";".join(f"{key}:{number(float(value))}%" for key, value in places.items())

@@ -1,0 +1,101 @@
+"""The scene of one demonstration, its course coloured by skill: mazes and arms as they are, others as charts."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compile_il.demos import Demonstration
+from compile_il.report.markup import count, picture, points, stretched, tag, text, tooltip
+from compile_il.report.names import Look
+from compile_il.report.runs import Run, few_runs
+from compile_il.report.world_scenes import draw_arm, draw_maze
+
+_MAX_LINES, _MAX_POINTS = 6, 240
+_MAX_SYMBOLS, _STRIP_COLUMNS = 64, 8
+_MAX_CELLS = 24
+"""Cells along a side of an image; larger ones are averaged down."""
+
+
+def draw_scene(demo: Demonstration, runs: list[Run], look: Look) -> str:
+    """A figure for the left side of a card."""
+    words = f"Scene of {count(len(demo), 'step')}, {count(len(runs), 'segment')}"
+    match look:
+        case "maze":
+            return draw_maze(demo, runs, words)
+        case "arm":
+            return draw_arm(demo, runs, words)
+        case "image":
+            return _draw_image(demo, words)
+        case "strip":
+            return _draw_strip(demo, runs)
+        case "lines":
+            return _draw_lines(demo, runs)
+
+
+def _draw_image(demo: Demonstration, words: str) -> str:
+    """The first observation of a grid that is no maze of ours: the mean of its channels, dark to light."""
+    image = demo.observations[0].astype(float).mean(axis=-1)
+    steps = [max(1, -(-side // _MAX_CELLS)) for side in image.shape]
+    image = np.add.reduceat(
+        np.add.reduceat(image, range(0, image.shape[0], steps[0])), range(0, image.shape[1], steps[1]), axis=1
+    )
+    spread = np.ptp(image)
+    shades = (image - image.min()) / spread if spread > 0 else np.zeros_like(image)
+    height, width = image.shape
+    cells = [
+        tag("rect", x=column, y=row, width=1.02, height=1.02, opacity=float(shades[row, column]), class_="ink")
+        for row in range(height)
+        for column in range(width)
+        if shades[row, column] > 0.01
+    ]
+    note = tag("p", "First observation, mean of its channels", class_="note")
+    floor = tag("rect", width=width, height=height, class_="floor")
+    return picture(width, height, floor, *cells, label=f"{words}: the first observation", class_="board") + note
+
+
+def _draw_strip(demo: Demonstration, runs: list[Run]) -> str:
+    """Symbols one by one, in rows: those observed, or the actions where nothing is observed."""
+    observed = demo.observations.ndim == 1
+    symbols = (demo.observations[:-1] if observed else demo.actions)[:_MAX_SYMBOLS].tolist()
+    skills = [
+        run.code for run in runs for _ in range(run.start, min(run.end, _MAX_SYMBOLS)) if run.start < _MAX_SYMBOLS
+    ]
+    ends = {run.end - 1 for run in runs}
+    cells = [
+        tag("span", text(symbol), class_=f"symbol k{skill}{' last' if step in ends else ''}", title=f"step {step}")
+        for step, (symbol, skill) in enumerate(zip(symbols, skills, strict=True))
+    ]
+    kind = "Observed symbols" if observed else "Actions"
+    part = f", the first {_MAX_SYMBOLS} of {len(demo):,}" if len(demo) > _MAX_SYMBOLS else ""
+    note = tag("p", f"{kind} in order{part}; coloured by skill", class_="note")
+    return tag("div", *cells, class_="strip") + note
+
+
+def _draw_lines(demo: Demonstration, runs: list[Run]) -> str:
+    """Small charts of the components that vary most."""
+    observed = demo.observations.ndim == 2 and demo.observations.shape[1] > 0
+    values = (demo.observations if observed else demo.actions).astype(float)
+    letter = "x" if observed else "a"
+    varied = np.argsort(-values.std(axis=0), kind="stable")[:_MAX_LINES]
+    charts = [_line_chart(values[:, i], runs, f"{letter}{i}") for i in sorted(varied.tolist())]
+    left_out = values.shape[1] - len(charts)
+    kind = "observation" if observed else "action"
+    what = (
+        f"The {len(charts)} {kind} components that vary most, of {values.shape[1]}" if left_out else f"{kind.title()}s"
+    )
+    return tag("div", *charts, class_="lines") + tag("p", f"{what}; coloured by skill", class_="note")
+
+
+def _line_chart(values: NDArray[np.floating], runs: list[Run], name: str) -> str:
+    low, high = float(values.min()), float(values.max())
+    height = (high - values) / (high - low) if high > low else np.full(len(values), 0.5)
+    stride = max(1, -(-len(values) // _MAX_POINTS))
+    pieces = []
+    for run in few_runs(runs, runs[-1].end):
+        # A piece reaches the first value of the next one, so that the line has no gaps.
+        times = np.unique([*range(run.start, run.end, stride), min(run.end, len(values) - 1)])
+        pieces.append(
+            tag("polyline", points=points(np.stack([times, height[times]], axis=1)), class_=f"line k{run.code}")
+        )
+    label = f"{name} between {low:.3g} and {high:.3g}"
+    svg = stretched(max(len(values) - 1, 1), 1, tooltip(label), *pieces, label=label, class_="spark")
+    return tag("div", tag("span", text(name), class_="name"), svg, class_="component")

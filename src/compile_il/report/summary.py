@@ -1,0 +1,104 @@
+"""What the page says first: one sentence with the numbers, the scores beside the paper's, the settings."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from compile_il.demos import Demonstrations
+from compile_il.evaluate import Evaluation
+from compile_il.metrics import Scores
+from compile_il.model import Model, Segments
+from compile_il.report.markup import count, per_cent, scrolling, tag, text
+
+SCORE_NAMES = {
+    "boundary_accuracy": ("Boundaries hit exactly", "the n-th found boundary is the n-th true one"),
+    "f1": ("Boundary F1", "precision and recall of positions"),
+    "f1_tolerance_1": ("Boundary F1, one step off allowed", "precision and recall of positions"),
+    "count_accuracy": ("Right number of segments", "share of demonstrations"),
+    "reconstruction": ("Actions reconstructed", "share of steps whose action the found skill predicts"),
+    "exact_match": ("Whole demonstrations reconstructed", "all actions predicted, to the last"),
+    "online": ("Solved by running the skills", "share of levels, in the world itself"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """A set of demonstrations to report on, and what was found in it."""
+
+    name: str
+    """Such as "grid-pickup, 5 tasks"."""
+    demos: Demonstrations
+    found: Segments
+    """As `model.segment(demos)` gave it."""
+    scores: Evaluation | Scores | None = None
+    paper: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Figures of the paper to stand beside ours: name of a score, or any other name, to words."""
+
+
+def summarise(model: Model, sets: Sequence[Shown]) -> str:
+    """One sentence in plain words, not escaped."""
+    num_demos = sum(len(shown.demos) for shown in sets)
+    used = len(np.unique(np.concatenate([skills for shown in sets for skills in shown.found.skills])))
+    num_skills = model.config.num_skills
+    how_many = f"all {num_skills} skills" if used == num_skills > 1 else f"{used} of {count(num_skills, 'skill')}"
+    told = "" if any(shown.demos.labels is not None for shown in sets) else " without labels"
+    first = f"Segmenting {count(num_demos, 'demonstration')}{told}, the model used {how_many}"
+    scored = [(shown.name, shown.scores.boundary_accuracy) for shown in sets if shown.scores is not None]
+    if not scored:
+        return f"{first}."
+    if len(scored) == 1:
+        return f"{first}; {per_cent(scored[0][1])} of true boundaries were hit exactly."
+    if len(scored) > 3:
+        low, high = (pick(accuracy for _, accuracy in scored) for pick in (min, max))
+        return (
+            f"{first}; {per_cent(low)} to {per_cent(high)} of true boundaries were hit exactly, depending on the set."
+        )
+    each = [f"{per_cent(accuracy)} in {name}" for name, accuracy in scored]
+    return f"{first}. Of true boundaries it hit exactly {', '.join(each[:-1])} and {each[-1]}."
+
+
+def draw_scores(sets: Sequence[Shown]) -> str:
+    """One row a score, one column a set, the paper's figure below ours; nothing where there are neither."""
+    known = [name for name in SCORE_NAMES if any(_score(shown, name) is not None for shown in sets)]
+    known += [name for name in SCORE_NAMES if name not in known and any(name in shown.paper for shown in sets)]
+    others = dict.fromkeys(name for shown in sets for name in shown.paper if name not in SCORE_NAMES)
+    if not known and not others:
+        return ""
+    columns = [shown for shown in sets if shown.scores is not None or shown.paper]
+    top = tag("tr", tag("td"), *(tag("th", text(shown.name), scope="col") for shown in columns))
+    lines = []
+    for name in [*known, *others]:
+        title, meaning = SCORE_NAMES.get(name, (name, ""))
+        head = tag("th", text(title), tag("small", text(meaning)), scope="row")
+        lines.append(tag("tr", head, *(_score_cell(shown, name) for shown in columns)))
+    table = tag("table", tag("thead", top), tag("tbody", *lines), class_="scores")
+    return tag("section", tag("h2", "Scores"), scrolling(table, "Scores"))
+
+
+def _score(shown: Shown, name: str) -> float | None:
+    value: float | None = getattr(shown.scores, name, None)
+    return value
+
+
+def _score_cell(shown: Shown, name: str) -> str:
+    ours = tag("span", text(per_cent(_score(shown, name))), class_="ours")
+    theirs = tag("small", f"paper {text(shown.paper[name])}") if name in shown.paper else ""
+    return tag("td", ours, theirs, class_="num")
+
+
+def draw_settings(model: Model) -> str:
+    """All settings of the model, behind a click."""
+    settings: dict[str, Any] = {**model.config.to_json(), "expected segment length": round(model.duration_rate, 2)}
+    items = [
+        tag("div", tag("dt", text(name.replace("_", " "))), tag("dd", text(_setting(value))))
+        for name, value in settings.items()
+    ]
+    return tag("details", tag("summary", "Settings of the model"), tag("dl", *items, class_="settings"))
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not given" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
