@@ -1,9 +1,10 @@
 """Where the time of one training step of the exact engine goes, at the paper's sizes.
 
-    python -m benchmarks.exact [--num-seeds 5] [--batch-size 256] [--hidden-dim 256] [--num-maps 64] [--out FILE]
+    python -m benchmarks.exact [--world grid-pickup] [--num-seeds 5] [--half-precision] [--out FILE]
 
-Each row is the median of several calls. The floor is the arithmetic of the networks, forwards and backwards, at the
-rate that a large matrix product reaches on the same device in the same run.
+Steps are timed as training makes them, one after the other without waiting, fresh demonstrations included; each other
+row is the median of several calls that are waited for. The floor is the arithmetic of the networks, forwards and
+backwards, at the rate that a large matrix product reaches on the same device in the same precision and run.
 """
 
 import argparse
@@ -23,8 +24,9 @@ from compile_il.batches import draw_batch
 from compile_il.config import Config
 from compile_il.exact.objective import exact_loss, score_batch
 from compile_il.exact.recursion import exactly, log_likelihood
-from compile_il.fit import Trainer, make_source
 from compile_il.results import write_result
+from compile_il.sources import make_source
+from compile_il.train import Trainer
 
 
 def milliseconds(work: Callable[[], Any], repeats: int = 30) -> float:
@@ -37,9 +39,21 @@ def milliseconds(work: Callable[[], Any], repeats: int = 30) -> float:
     return 1e3 * statistics.median(times[1:])
 
 
-def matmul_rate(size: int) -> float:
-    """Floating-point operations a second of a large product in JAX's default precision."""
-    a = jax.random.normal(jax.random.key(0), (size, size))
+def milliseconds_in_a_row(work: Callable[[], Any], warm_up: int, repeats: int) -> float:
+    """Time of one call among many that nobody waits for."""
+    for _ in range(warm_up):
+        last = work()
+    jax.block_until_ready(last)
+    began = time.perf_counter()
+    for _ in range(repeats):
+        last = work()
+    jax.block_until_ready(last)
+    return 1e3 * (time.perf_counter() - began) / repeats
+
+
+def matmul_rate(size: int, half_precision: bool) -> float:
+    """Floating-point operations a second of a large product."""
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.bfloat16 if half_precision else jnp.float32)
     product = jax.jit(lambda a: a @ a)
     return 2 * size**3 / (milliseconds(lambda: product(a), 10) / 1e3)
 
@@ -53,21 +67,22 @@ def network_operations(config: Config, num_frames: int) -> float:
     return 3 * 2.0 * num_frames * (convolutions + 36 * maps * hidden + heads + stopping)
 
 
-def measure(config: Config) -> dict[str, float]:
+def measure(world_name: str, config: Config) -> dict[str, float]:
     """Milliseconds of the whole step and of its parts."""
-    source = make_source("grid-pickup", config)
+    source = make_source(world_name, config)
     assert source.world is not None
     world, num_frames, seeds = source.world, source.num_frames, config.num_seeds
     trainer = Trainer(config, source)
     state = [trainer.start()]
     calls = iter(range(10**9))
+    on_device = jax.default_backend() != "cpu"
 
     def whole() -> Any:
         state[0], losses = trainer.step(state[0], next(calls))
         return losses
 
     draw = jax.jit(
-        lambda key: jax.vmap(lambda k: draw_batch(world, k, config.batch_size, num_frames))(
+        lambda key: jax.vmap(lambda k: draw_batch(world, k, config.batch_size, num_frames, source.max_length))(
             jax.random.split(key, seeds)
         )
     )
@@ -77,11 +92,15 @@ def measure(config: Config) -> dict[str, float]:
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     priors, log_count = model.priors(source.max_length), exactly(3, 3)
 
+    def skills_of(params: Any) -> Any:
+        skills = eqx.combine(params, static)
+        return skills.in_half_precision() if config.half_precision else skills
+
     def loss(params: Any, batch: Any) -> Any:
-        return exact_loss(eqx.combine(params, static), batch, priors, log_count)
+        return exact_loss(skills_of(params), batch, priors, log_count)
 
     gradient = jax.jit(jax.vmap(jax.grad(loss)))
-    forwards = jax.jit(jax.vmap(lambda p, b: score_batch(eqx.combine(p, static), b)))
+    forwards = jax.jit(jax.vmap(lambda p, b: score_batch(skills_of(p), b)))
     scored = forwards(stacked, batches)
 
     def recursion(steps: Any, known: Any) -> Any:
@@ -89,19 +108,23 @@ def measure(config: Config) -> dict[str, float]:
         return jnp.mean(each(steps, priors, known, log_count))
 
     backwards = jax.jit(jax.vmap(jax.grad(recursion)))
-    operations = seeds * network_operations(config, num_frames)
-    return {
-        "whole step": milliseconds(whole),
+    times = {
+        "whole step": milliseconds_in_a_row(whole, 64, 512) if on_device else milliseconds_in_a_row(whole, 2, 32),
         "fresh demonstrations": milliseconds(lambda: draw(jax.random.key(next(calls)))),
         "loss and gradient": milliseconds(lambda: gradient(stacked, batches)),
         "networks, forwards": milliseconds(lambda: forwards(stacked, batches)),
         "recursion and gradient": milliseconds(lambda: backwards(*scored)),
-        "floor: network arithmetic": 1e3 * operations / matmul_rate(8192 if jax.default_backend() != "cpu" else 1024),
     }
+    if world_name.startswith("grid"):
+        rate = matmul_rate(8192 if on_device else 1024, config.half_precision)
+        times["floor: network arithmetic"] = 1e3 * seeds * network_operations(config, num_frames) / rate
+    return times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--world", default="grid-pickup")
+    parser.add_argument("--half-precision", action="store_true")
     parser.add_argument("--num-seeds", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--hidden-dim", type=int, default=256)
@@ -109,15 +132,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     began = time.perf_counter()
-    sizes = {name: getattr(options, name) for name in ("batch_size", "hidden_dim", "num_maps")}
-    columns = {seeds: measure(Config(num_seeds=seeds, **sizes)) for seeds in options.num_seeds}
+    sizes = {name: getattr(options, name) for name in ("batch_size", "hidden_dim", "num_maps", "half_precision")}
+    columns = {seeds: measure(options.world, Config(num_seeds=seeds, **sizes)) for seeds in options.num_seeds}
     table = Table("milliseconds", *(f"{seeds} seeds" for seeds in columns), title=f"exact engine on {jax.devices()[0]}")
     for part in next(iter(columns.values())):
         table.add_row(part, *(f"{column[part]:.2f}" for column in columns.values()))
     Console().print(table)
     if options.out:
         wall_time = time.perf_counter() - began
-        write_result(options.out, config=sizes, seeds=[0], wall_time=wall_time, figures=columns)
+        write_result(
+            options.out, config={"world": options.world, **sizes}, seeds=[0], wall_time=wall_time, figures=columns
+        )
 
 
 if __name__ == "__main__":

@@ -30,15 +30,17 @@ class Config:
     """Feature maps of convolutions; the paper has 64."""
     learning_rate: float = 1e-3
     """Of Adam."""
-    duration_weight: float = 0.3
-    """Weight of the Poisson factor on segment lengths; 0 takes it away."""
+    duration_weight: float | None = None
+    """Weight of the Poisson factor on segment lengths; 0.3 if None, and 0 where the number of segments is not known."""
     duration_rate: float | None = None
     """Expected length of a segment; the mean length of demonstrations over their number of segments if None."""
     longest_segment: int | None = None
     """Segments longer than this are not considered."""
-    shared_termination: bool = False
-    """Whether all skills share one termination rule."""
-    sigma_floor: float = 0.3
+    shared_termination: bool | None = None
+    """Whether all skills share one termination rule; if None, where the number of segments is not known."""
+    termination_weight: float | None = None
+    """Weight of the termination rule in the likelihood; 1 if None, and 3 where the number of segments is not known."""
+    sigma_floor: float = 0.5
     """Least spread of continuous actions, in standard deviations of the data's actions."""
     segment_cost: float = 0.0
     """Log-probability that each further segment costs where their number is not known."""
@@ -69,12 +71,35 @@ class Config:
             raise ConfigError(f"learning_rate is {self.learning_rate}: use a positive number.")
         if not self.sigma_floor > 0:
             raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.3.")
-        if self.duration_weight < 0:
+        if self.duration_weight is not None and not self.duration_weight >= 0:
             raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
+        if self.termination_weight is not None and not self.termination_weight > 0:
+            raise ConfigError(f"termination_weight is {self.termination_weight}: use a positive number, such as 1.")
         for name in ("duration_rate", "longest_segment"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}: use at least 1, or None.")
+
+    @property
+    def expected_segments(self) -> int:
+        """Segments of a demonstration, or a guess at them where they are not known."""
+        return self.num_segments or 3
+
+    def settled(self) -> Self:
+        """The same with a value for every setting whose default depends on what is known.
+
+        Where the number of segments is told, the likelihood needs no help. Where it is not, cutting once more is worth
+        the price of a code wherever a policy is unsure, and cutting once less where one code can serve two tasks. What
+        sets a real boundary apart is that it can be told from the event itself: so there, one rule ends all skills, and
+        its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
+        """
+        known = self.num_segments is not None
+        defaults: dict[str, Any] = {
+            "duration_weight": 0.3 if known else 0.0,
+            "shared_termination": not known,
+            "termination_weight": 1.0 if known else 3.0,
+        }
+        return dataclasses.replace(self, **{n: v for n, v in defaults.items() if getattr(self, n) is None})
 
     def to_json(self) -> dict[str, Any]:
         """Plain values only."""

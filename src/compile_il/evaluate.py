@@ -12,6 +12,11 @@ from compile_il.generate import demonstrate, draw_levels
 from compile_il.model import Model, score
 from compile_il.worlds import make_world
 
+VALIDATION_SEED = 1_000_003
+"""Levels on which settings are chosen."""
+TEST_SEED = 4_000_037
+"""Levels that no choice has seen; all reported scores are on these."""
+
 
 class Evaluation(NamedTuple):
     """Shares between 0 and 1; None where a score has no meaning for the world."""
@@ -27,7 +32,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    model: Model, name: str, *, num_tasks: int, num_demos: int = 1024, seed: int = 1_000_003, count_given: bool = True
+    model: Model, name: str, *, num_tasks: int, num_demos: int = 1024, seed: int = TEST_SEED, count_given: bool = True
 ) -> Evaluation:
     """Scores a model on levels it has not seen.
 
@@ -41,15 +46,20 @@ def evaluate(
     """
     world = make_world(name, num_tasks=num_tasks)
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
-    found = model.segment(demos, _true_counts(demos) if count_given else None)
+    found = model.segment(demos, true_counts(demos) if count_given else "unknown")
     scores = score(found, demos)
-    if demos.action_kind == "continuous" or not hasattr(world, "step"):
-        return Evaluation(*scores, None, None, None)
-    again = reconstruct(model.skills, demos, found)
-    return Evaluation(*scores, *again, online=_online(model, world, found.skills, num_demos, seed))
+    again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
+    online = _online(model, world, found.skills, num_demos, seed) if hasattr(world, "step") else None
+    return Evaluation(
+        *scores,
+        reconstruction=again.accuracy if again else None,
+        exact_match=again.exact_match if again else None,
+        online=online,
+    )
 
 
-def _true_counts(demos: Demonstrations) -> list[int]:
+def true_counts(demos: Demonstrations) -> list[int]:
+    """How many segments each demonstration of a world really has."""
     truth = demos.truth
     assert truth is not None, "worlds know the truth"
     assert truth.boundaries is not None, "worlds know their boundaries"

@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,6 +28,10 @@ from compile_il.skills import Skills
 _DEMOS_PER_CALL = 256
 _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
 """Shapes are rounded up to multiples of these, so that few programs are compiled."""
+
+
+SegmentCount = int | Sequence[int] | Literal["unknown"] | None
+"""How many segments to find: of all demonstrations, of each, none told, or as in training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,16 +99,17 @@ class Model:
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
 
-    def segment(self, demos: Demonstrations, num_segments: int | list[int] | None = None) -> Segments:
+    def segment(self, demos: Demonstrations, num_segments: SegmentCount = None) -> Segments:
         """Finds boundaries and skills.
 
         Args:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
-          num_segments: how many segments to find, one number or one per demonstration; by default what the model was
-            trained with. Where that is None too, the number is found.
+          num_segments: how many segments to find, one number or one per demonstration, or "unknown" to find their
+            number too; by default what the model was trained with.
         """
         self._check_spaces(demos)
-        counts = self.log_counts(demos, self.config.num_segments if num_segments is None else num_segments)
+        trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
+        counts = self.log_counts(demos, trained_with if num_segments is None else num_segments)
         parts = [
             self._segment_some(demos[first : first + _DEMOS_PER_CALL], counts[first : first + _DEMOS_PER_CALL])
             for first in range(0, len(demos), _DEMOS_PER_CALL)
@@ -118,13 +123,15 @@ class Model:
             )
         return found
 
-    def score(self, demos: Demonstrations, num_segments: int | list[int] | None = None) -> Scores:
+    def score(self, demos: Demonstrations, num_segments: SegmentCount = None) -> Scores:
         """Segments demonstrations whose truth is known, and compares."""
         return score(self.segment(demos, num_segments), demos)
 
-    def log_counts(self, demos: Demonstrations, num_segments: int | list[int] | None) -> NDArray[np.float32]:
+    def log_counts(self, demos: Demonstrations, num_segments: int | Sequence[int] | str) -> NDArray[np.float32]:
         """The prior over the number of segments of each demonstration, as one row of logs."""
-        if num_segments is None:
+        if isinstance(num_segments, str):
+            if num_segments != "unknown":
+                raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
             row = unknown_count(self.config)
             return np.tile(np.asarray(row, np.float32), (len(demos), 1))
         given = np.broadcast_to(np.asarray(num_segments), (len(demos),))
@@ -141,7 +148,7 @@ class Model:
     def priors(self, max_length: int) -> Priors:
         """Priors for demonstrations of up to so many steps."""
         longest = min(max_length, self.config.longest_segment or max_length)
-        duration = poisson_log_duration(self.duration_rate, self.config.duration_weight, longest)
+        duration = poisson_log_duration(self.duration_rate, self.config.duration_weight or 0.0, longest)
         num_skills = self.config.num_skills
         return Priors(jnp.full((num_skills,), -jnp.log(num_skills)), duration)
 
@@ -201,8 +208,9 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
         num_skills=config.num_skills,
         num_maps=config.num_maps,
         hidden_dim=config.hidden_dim,
-        shared_termination=config.shared_termination,
+        shared_termination=bool(config.shared_termination),
         sigma_floor=config.sigma_floor,
+        termination_weight=config.termination_weight or 1.0,
         key=key,
     )
 

@@ -26,6 +26,7 @@ class Skills(eqx.Module):
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
     sigma_floor: float = eqx.field(static=True)
+    termination_weight: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Skills(eqx.Module):
         hidden_dim: int,
         shared_termination: bool,
         sigma_floor: float,
+        termination_weight: float,
         key: PRNGKeyArray,
     ):
         embed_key, head_key, stop_key = jax.random.split(key, 3)
@@ -51,7 +53,8 @@ class Skills(eqx.Module):
         self.stopping = eqx.nn.MLP(2 * hidden_dim + action_width, num_rules, hidden_dim, depth=1, key=stop_key)
         self.log_sigma = jnp.zeros((num_skills, space.action_dim))
         self.action_mean, self.action_spread = scaling.action_mean, scaling.action_spread
-        self.space, self.num_skills, self.sigma_floor = space, num_skills, sigma_floor
+        self.space, self.num_skills = space, num_skills
+        self.sigma_floor, self.termination_weight = sigma_floor, termination_weight
 
     def policy_outputs(self, embedded: Float[Array, " hidden"]) -> Float[Array, "K outputs"]:
         """For each skill the logits of discrete actions, or the mean of (standardised) continuous ones."""
@@ -87,8 +90,8 @@ class Skills(eqx.Module):
         logits = jax.vmap(self.stop_logits)(embedded, actions, jnp.roll(embedded, -1, axis=0))
         return StepScores(
             log_policy=jax.vmap(self.log_policy)(embedded, actions),
-            log_stop=jax.nn.log_sigmoid(logits),
-            log_go=jax.nn.log_sigmoid(-logits),
+            log_stop=self.termination_weight * jax.nn.log_sigmoid(logits),
+            log_go=self.termination_weight * jax.nn.log_sigmoid(-logits),
         )
 
     def in_half_precision(self) -> "Skills":
