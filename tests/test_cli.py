@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pytest
 
 import compile_il as cil
-from compile_il.cli import WorldName, WorldOptions, main
+from compile_il.cli import main
+from compile_il.cli.generate import WorldName, WorldOptions
 
 
 def test_generate_writes_what_demonstrate_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

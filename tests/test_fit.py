@@ -11,8 +11,10 @@ import pytest
 from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
-from compile_il.fit import Trainer, fit, hold_out, make_source
+from compile_il.fit import fit
 from compile_il.model import Model
+from compile_il.sources import hold_out, make_source
+from compile_il.train import Trainer
 from compile_il.worlds import GridWorld, SymbolsWorld
 from tests.exact.small import SMALL, vector_demos
 

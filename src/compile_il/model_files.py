@@ -24,6 +24,7 @@ import safetensors.numpy
 from compile_il.config import Config, ConfigError
 from compile_il.model import Model, new_skills
 from compile_il.networks import Scaling, Space
+from compile_il.runs import MODEL_FOLDER, RUN_FILE
 from compile_il.skills import Skills
 
 FORMAT = 1
@@ -59,8 +60,9 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
 
 
 def load(folder: str | os.PathLike[str]) -> Model:
-    """Reads what `save` wrote, and checks all of it."""
-    config_path, weights_path = Path(folder) / CONFIG_FILE, Path(folder) / WEIGHTS_FILE
+    """Reads what `save` wrote, or the model of a run that `fit` was given a folder for, and checks all of it."""
+    place = _place_of_model(Path(folder))
+    config_path, weights_path = place / CONFIG_FILE, place / WEIGHTS_FILE
     description = _read_description(config_path)
     weights = _read(weights_path)
     if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
@@ -79,6 +81,16 @@ def load(folder: str | os.PathLike[str]) -> Model:
             "or copy the folder again."
         ) from error
     return Model(_fill(shapes, _read_arrays(weights, weights_path), weights_path), config, rate)
+
+
+def _place_of_model(folder: Path) -> Path:
+    if not (folder / RUN_FILE).exists():
+        return folder
+    if not (folder / MODEL_FOLDER).is_dir():
+        raise ModelError(
+            f"{folder} holds a run that has not ended yet: go on with it, with resume=True (--resume), to get a model."
+        )
+    return folder / MODEL_FOLDER
 
 
 def _named_arrays(skills: Skills) -> dict[str, np.ndarray]:

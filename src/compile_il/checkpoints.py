@@ -1,0 +1,193 @@
+"""Checkpoints of a training run, with Orbax: each is written beside its place and renamed when it is complete.
+
+Orbax finds out when a checkpoint is incomplete; whether its bytes are still those that were written, it does not say in
+all cases, and where it does, its threads print tracebacks of their own. So sums of all files lie beside them, and are
+looked at before Orbax is; and a digest of all numbers lies among them, for what is read must have the same.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from compile_il.files import replace_file
+from compile_il.train import Trained
+
+NUM_KEPT = 2
+"""Older checkpoints are deleted; one before the last is kept in case the last one is damaged."""
+SUMS_FILE = "sums.json"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read or written; the message names it and says what to do."""
+
+
+class Checkpoint(NamedTuple):
+    """A moment of a training run."""
+
+    state: Trained
+    iteration: int
+    """Iterations done."""
+    seconds: float
+    """Seconds they took."""
+
+
+class Checkpoints:
+    """The checkpoints of one run, in a folder of their own.
+
+    Args:
+      folder: where; it is made if it is not there.
+    """
+
+    def __init__(self, folder: Path):
+        import orbax.checkpoint as ocp
+
+        self.folder = folder.absolute()
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=NUM_KEPT,
+            create=True,
+            enable_async_checkpointing=False,
+            cleanup_tmp_directories=True,  # what a killed run was writing
+        )
+        with _quiet():
+            self._manager = ocp.CheckpointManager(self.folder, options=options)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Writes a checkpoint, whole or not at all; the one of an iteration that has one already is left as it is."""
+        import orbax.checkpoint as ocp
+
+        if self._manager.latest_step() == checkpoint.iteration:
+            return
+        arrays = _named_arrays(checkpoint.state)
+        about = {"iteration": checkpoint.iteration, "seconds": checkpoint.seconds}
+        about |= {"digest": _digest(arrays, **about)}
+        parts = ocp.args.Composite(state=ocp.args.StandardSave(arrays), about=ocp.args.JsonSave(about))
+        folder = self.folder / str(checkpoint.iteration)
+        try:
+            with _quiet():
+                self._manager.save(checkpoint.iteration, args=parts)
+            # A run that is killed between these two leaves a checkpoint without sums, which the digest still guards.
+            with replace_file(folder / SUMS_FILE) as temporary:
+                temporary.write_text(json.dumps(_sums(folder), indent=2) + "\n")
+        except Exception as error:  # a full disk surfaces as errors of many classes
+            raise CheckpointError(
+                f"The checkpoint {folder} cannot be written ({_first_line(error)}). Make room or mend the folder, then "
+                "resume; earlier checkpoints are as they were."
+            ) from error
+
+    def latest(self, like: Trained) -> Checkpoint | None:
+        """The last checkpoint, or None where there is none.
+
+        Args:
+          like: a state with the shapes that are expected.
+        """
+        step = self._manager.latest_step()
+        return None if step is None else self._restore(step, like)
+
+    def _restore(self, step: int, like: Trained) -> Checkpoint:
+        import orbax.checkpoint as ocp
+
+        self._check_sums(step)
+        places = _places(like)
+        parts = ocp.args.Composite(state=ocp.args.StandardRestore(places), about=ocp.args.JsonRestore())
+        try:
+            with _quiet():
+                found = self._manager.restore(step, args=parts)
+            about, arrays = found["about"], found["state"]
+            iteration, seconds = int(about["iteration"]), float(about["seconds"])
+            read = {name: np.asarray(array) for name, array in arrays.items()}
+            sound = _digest(read, iteration, seconds) == about["digest"]
+            state = _fill(like, arrays)
+        except Exception as error:  # damaged bytes surface as errors of many classes
+            raise self._damaged(step, f"cannot be read ({_first_line(error)})") from error
+        if not sound or iteration != step:
+            raise self._damaged(step, "does not hold the numbers that were written")
+        return Checkpoint(state, iteration, seconds)
+
+    def _check_sums(self, step: int) -> None:
+        folder = self.folder / str(step)
+        path = folder / SUMS_FILE
+        if not path.exists():
+            return
+        try:
+            promised, there = dict(json.loads(path.read_bytes())), _sums(folder)
+        except (OSError, ValueError, TypeError) as error:
+            raise self._damaged(step, f"cannot be read ({_first_line(error)})") from error
+        if promised != there:
+            changed = [name for name in sorted({*promised, *there}) if promised.get(name) != there.get(name)]
+            raise self._damaged(step, f"does not hold the bytes that were written in {changed[0]}")
+
+    def _damaged(self, step: int, problem: str) -> CheckpointError:
+        others = [other for other in self._manager.all_steps() if other != step]
+        then = f"go on from iteration {max(others)}" if others else "start from the beginning"
+        return CheckpointError(
+            f"The checkpoint {self.folder / str(step)} {problem}: it is damaged. Delete that folder and resume again "
+            f"to {then}."
+        )
+
+    def close(self) -> None:
+        """Lets go of the folder."""
+        with _quiet():
+            self._manager.close()
+
+
+def _named_arrays(state: Trained) -> dict[str, np.ndarray]:
+    """All arrays by name; empty ones, which Orbax refuses, are left out: there is nothing in them to lose."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves if leaf.size}
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _places(like: Trained) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes on this process's first device: where a checkpoint was written does not matter."""
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    leaves = jax.tree_util.tree_leaves_with_path(like)
+    return {
+        _name(path): jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+        for path, leaf in leaves
+        if leaf.size
+    }
+
+
+def _fill(like: Trained, arrays: dict[str, jax.Array]) -> Trained:
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: arrays[_name(path)] if leaf.size else leaf, like)
+
+
+def _digest(arrays: dict[str, np.ndarray], iteration: int, seconds: float) -> str:
+    digest = hashlib.sha256(f"{iteration} {seconds!r}".encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """The sum of every file of a checkpoint but the sums themselves."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUMS_FILE)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Orbax reports each of its steps, and damage; people who train want none of the first and our words for it."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

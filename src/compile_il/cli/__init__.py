@@ -1,0 +1,50 @@
+"""The command `compile-il`."""
+
+import importlib.metadata
+import sys
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from compile_il.cli.console import fail, stop
+from compile_il.cli.demo import Demo
+from compile_il.cli.evaluate import Evaluate
+from compile_il.cli.generate import Generate
+from compile_il.cli.report import Report
+from compile_il.cli.segment import Segment
+from compile_il.cli.train import Train
+
+DESCRIPTION = """Demonstrations in, skills out.
+
+Finds the skills inside demonstrations, after CompILE (Kipf et al., ICML 2019).
+`compile-il COMMAND --help` tells more, `compile-il --version` which version this is."""
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Generate, tyro.conf.subcommand("generate")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Segment, tyro.conf.subcommand("segment")]
+    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point; mistakes of the user end in one sentence, not in a traceback."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        print(f"compile-il {importlib.metadata.version('compile-il')}")
+        return
+    try:
+        command = tyro.cli(
+            Command, prog="compile-il", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+        )
+        command.run(Console())
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    except MemoryError:
+        fail("the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")
+    except KeyboardInterrupt as interrupt:
+        # Training says what it has saved; everything else leaves nothing half-written behind.
+        stop(f" {interrupt}" if str(interrupt) else "; nothing half-written is left behind")

@@ -1,0 +1,90 @@
+"""`compile-il evaluate`: all scores of a model on unseen levels of a world."""
+
+import dataclasses
+import time
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from compile_il.cli.console import check_numbers, say
+from compile_il.cli.generate import WorldName
+from compile_il.evaluate import TEST_SEED, Evaluation
+
+COLUMNS = {
+    "boundaries": "boundary_accuracy",
+    "F1": "f1",
+    "F1, 1 step off": "f1_tolerance_1",
+    "number right": "count_accuracy",
+    "reconstruction": "reconstruction",
+    "exact match": "exact_match",
+    "online": "online",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluate:
+    """Score a trained model on unseen levels: boundaries, reconstruction, and skills at work in the world.
+
+    compile-il evaluate runs/pickup grid-pickup --num-tasks 3 5
+    """
+
+    model: tyro.conf.Positional[Path]
+    """The folder of a model, or of the run that made it."""
+    world: tyro.conf.Positional[WorldName]
+    """The world it was trained in."""
+    num_tasks: tuple[int, ...] = (3, 5)
+    """Lengths of task lists; one row of scores for each."""
+    num_demos: int = 1024
+    """Levels."""
+    seed: int = TEST_SEED
+    """Which levels."""
+    count_unknown: bool = False
+    """Do not tell the model how many segments there are."""
+    out: Path | None = None
+    """A file for the scores, as JSON."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+
+    def run(self, console: Console) -> None:
+        """Scores, prints a table and writes the file."""
+        from compile_il.evaluate import evaluate
+        from compile_il.files import check_target
+        from compile_il.model_files import load
+        from compile_il.results import write_result
+
+        check_numbers(self.num_demos, self.seed)
+        if self.out is not None:
+            check_target(self.out, overwrite=self.overwrite)
+        model, began, scores = load(self.model), time.perf_counter(), {}
+        for tasks in self.num_tasks:
+            with console.status(f"{self.num_demos} levels of {tasks} tasks"):
+                scores[f"{self.world}, {tasks} tasks"] = evaluate(
+                    model,
+                    self.world,
+                    num_tasks=tasks,
+                    num_demos=self.num_demos,
+                    seed=self.seed,
+                    count_given=not self.count_unknown,
+                )
+        console.print(score_table(scores))
+        if self.out is not None:
+            config = {"settings": model.config.to_json(), "num_demos": self.num_demos, "test_seed": self.seed}
+            figures = {name: score._asdict() for name, score in scores.items()}
+            seconds = time.perf_counter() - began
+            write_result(self.out, config=config, seeds=[model.config.seed], wall_time=seconds, figures=figures)
+            say(console, "Saved to ", (str(self.out), "bold"))
+
+
+def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:
+    """Scores in per cent, one row a set of levels; the paper's boundary accuracy beside, where there is one."""
+    table = Table("per cent", *([] if paper is None else ["the paper's boundaries"]))
+    shown = [name for name, field in COLUMNS.items() if any(getattr(s, field) is not None for s in scores.values())]
+    for name in shown:
+        table.add_column(name, justify="right")
+    for name, score in scores.items():
+        values = [getattr(score, COLUMNS[column]) for column in shown]
+        cells = ["-" if value is None else f"{100 * value:.1f}" for value in values]
+        table.add_row(name, *([] if paper is None else [paper.get(name, "-")]), *cells)
+    return table

@@ -1,0 +1,92 @@
+"""`compile-il generate`: expert demonstrations of a world, in a file."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from compile_il.cli.console import check_numbers, progress_bar, say
+
+WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols"]  # those of compile_il.worlds.WORLDS, for tyro
+
+
+def _unset(metavar: str, default: str) -> Any:
+    """How help shows an option whose default depends on the world: what to type, and what holds otherwise."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
+
+
+@dataclasses.dataclass(frozen=True)
+class WorldOptions:
+    """Each world takes those that it has."""
+
+    max_steps: Annotated[int | None, _unset("INT", "200; reacher: 100")] = None
+    """Cut demonstrations here; the paper trains its grid world with 42."""
+    num_types: Annotated[int | None, _unset("INT", "10")] = None
+    """Grids, reacher: types that objects or targets are drawn from."""
+    num_objects: Annotated[int | None, _unset("INT", "6")] = None
+    """Grids: objects in a level."""
+    distinct_types: bool = False
+    """Grids: no two objects of a level share a type."""
+    size: Annotated[int | None, _unset("INT", "10")] = None
+    """Grids: cells along a side, the border included."""
+    wall_rate: Annotated[float | None, _unset("FLOAT", "0.2")] = None
+    """Grids: probability that an inner wall of the maze is kept."""
+    max_targets: Annotated[int | None, _unset("INT", "6")] = None
+    """Reacher: most targets in a level."""
+    num_symbols: Annotated[int | None, _unset("INT", "5")] = None
+    """Symbols: how many to draw from."""
+    max_repeats: Annotated[int | None, _unset("INT", "4")] = None
+    """Symbols: longest run."""
+
+    def given(self) -> dict[str, Any]:
+        """Those that were typed."""
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Generate:
+    """Write expert demonstrations of a world to a file.
+
+    compile-il generate grid-pickup --num-demos 1000 --num-tasks 3 --out pickup.npz
+    """
+
+    world: tyro.conf.Positional[WorldName]
+    """Which world."""
+    out: Path
+    """The file to write: an npz of plain arrays, which `compile_il.Demonstrations.load` reads."""
+    num_demos: int = 1000
+    """How many demonstrations."""
+    num_tasks: int = 3
+    """Length of each task list."""
+    seed: int = 0
+    """Which demonstrations."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+    options: Annotated[WorldOptions, tyro.conf.arg(name="")] = WorldOptions()
+
+    def run(self, console: Console) -> None:
+        """Checks first what can go wrong, then generates, then writes."""
+        from compile_il.demos.files import target_path
+        from compile_il.generate import demonstrate
+        from compile_il.worlds import make_world
+
+        target = target_path(self.out, overwrite=self.overwrite)
+        world = make_world(self.world, num_tasks=self.num_tasks, **self.options.given())
+        check_numbers(self.num_demos, self.seed)
+        began = time.perf_counter()
+        with progress_bar(console) as progress:
+            bar = progress.add_task(f"{self.world}, {self.num_tasks} tasks", total=self.num_demos)
+            demos = demonstrate(
+                world,
+                num_demos=self.num_demos,
+                seed=self.seed,
+                on_progress=lambda made: progress.update(bar, completed=made),
+            )
+        generated = time.perf_counter() - began
+        with console.status("saving"):
+            path = demos.save(target, overwrite=self.overwrite)
+        say(console, (str(path), "bold"), f"  {path.stat().st_size / 1e6:.1f} MB, made in {generated:.1f} s")
+        say(console, repr(demos))

@@ -1,0 +1,51 @@
+"""`compile-il report`: a page that shows what a model found."""
+
+import dataclasses
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from compile_il.cli.console import say
+from compile_il.cli.segment import SegmentOption
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Show what a model finds in demonstrations, on one self-contained page.
+
+    compile-il report runs/pickup pickup.npz --out report.html
+    """
+
+    model: tyro.conf.Positional[Path]
+    """The folder of a model, or of the run that made it."""
+    demos: tyro.conf.Positional[tuple[Path, ...]]
+    """Files of demonstrations."""
+    out: Path = Path("report.html")
+    """The page to write."""
+    num_segments: SegmentOption = None
+    """Segments of each demonstration, or `unknown` to find their number too."""
+    overwrite: bool = False
+    """Replace the page if it exists."""
+
+    def run(self, console: Console) -> None:
+        """Checks first what can go wrong, then segments, then writes."""
+        from compile_il.demos import Demonstrations
+        from compile_il.files import check_target
+        from compile_il.model import score
+        from compile_il.model_files import load
+        from compile_il.report.page import Shown, write_report
+        from compile_il.training_log import read_log
+
+        check_target(self.out, overwrite=self.overwrite)
+        if not self.demos:
+            raise ValueError("There are no demonstrations to show: name at least one file.")
+        model, sets = load(self.model), []
+        for path in self.demos:
+            demos = Demonstrations.load(path)
+            found = model.segment(demos, self.num_segments)
+            known = demos.truth is not None and demos.truth.boundaries is not None
+            sets.append(Shown(name=path.stem, demos=demos, found=found, scores=score(found, demos) if known else None))
+        title = f"Skills of {self.model.name}"
+        write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)
+        say(console, "Written: ", (str(self.out), "bold"))

@@ -1,0 +1,73 @@
+"""`compile-il segment`: boundaries and skills of demonstrations, in a file."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from compile_il.cli.console import say
+
+if TYPE_CHECKING:
+    from compile_il.model import Segments
+
+SegmentOption = Annotated[
+    int | Literal["unknown"] | None,
+    tyro.conf.arg(metavar="INT|unknown", help_behavior_hint="(default: as the model was trained)"),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """Find boundaries and skills in demonstrations with a trained model.
+
+    compile-il segment runs/pickup pickup.npz --out segments.jsonl
+    """
+
+    model: tyro.conf.Positional[Path]
+    """The folder of a model, or of the run that made it."""
+    demos: tyro.conf.Positional[Path]
+    """A file of demonstrations."""
+    out: Path
+    """The file to write: one JSON object a line for each demonstration."""
+    num_segments: SegmentOption = None
+    """Segments of each demonstration, or `unknown` to find their number too."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+
+    def run(self, console: Console) -> None:
+        """Checks first what can go wrong, then segments, then writes."""
+        from compile_il.demos import Demonstrations
+        from compile_il.files import check_target, replace_file
+        from compile_il.model import score
+        from compile_il.model_files import load
+
+        target = check_target(self.out, overwrite=self.overwrite)
+        model, demos = load(self.model), Demonstrations.load(self.demos)
+        with console.status("segmenting"):
+            found = model.segment(demos, self.num_segments)
+        with replace_file(target) as temporary:
+            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows_of(found)))
+        say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
+        if demos.truth is not None and demos.truth.boundaries is not None:
+            scores = score(found, demos)
+            say(
+                console,
+                f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "
+                f"segments right in {100 * scores.count_accuracy:.1f} %",
+            )
+
+
+def rows_of(found: "Segments") -> list[dict[str, Any]]:
+    """What was found, as plain values, one record per demonstration."""
+    return [
+        {
+            "boundaries": found.boundaries[i].tolist(),
+            "skills": found.skills[i].tolist(),
+            "log_likelihood": float(found.log_likelihood[i]),
+            "boundary_probs": [round(float(p), 6) for p in found.boundary_probs[i]],
+        }
+        for i in range(len(found.skills))
+    ]

@@ -1,0 +1,100 @@
+"""The folder of a training run: what it was started with, its log, its checkpoints and, once it is done, its model.
+
+- `run.json`: settings and data, against which a resumed run is checked;
+- `log.jsonl`: one row for each time that held-out demonstrations were scored, in `tensorboard/` the same;
+- `checkpoints/`: the last states of training;
+- `model/`: written at the end. `cil.load` of the run's folder reads it.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from compile_il.config import Config, ConfigError
+from compile_il.files import replace_file
+from compile_il.training_log import LOG_FILE
+
+RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
+
+
+class RunError(ValueError):
+    """A run that cannot be started or resumed there; the message says what to do."""
+
+
+def open_run(folder: str | os.PathLike[str], config: Config, data: str, *, resume: bool) -> Path:
+    """Makes the folder of a new run, or checks that the one that is there can be resumed with these settings and data.
+
+    Args:
+      folder: of the run.
+      config: the settings; more iterations than before may be asked for, else they must be those of the run.
+      data: the fingerprint of what is trained on.
+      resume: whether to go on with a run that is there.
+    """
+    path = Path(folder)
+    if (path.exists() or path.is_symlink()) and not path.is_dir():
+        raise FileExistsError(f"{path} is not a folder: name a folder for the run.")
+    if holds_run(path):
+        if not resume:
+            raise FileExistsError(
+                f"{path} holds a run: pass resume=True (--resume) to go on with it, or name another folder."
+            )
+        _check_same(path, config, data)
+    elif resume:
+        raise RunError(f"{path} holds no run to resume: leave out resume (--resume) to start one there.")
+    elif path.is_dir() and set(path.iterdir()) != set(_leftovers(path)):
+        raise FileExistsError(f"{path} holds other things: name a folder of its own for the run.")
+    try:
+        _prepare(path, config, data)
+    except OSError as error:
+        raise RunError(f"{path} cannot be written to ({error.strerror}): name another folder for the run.") from error
+    return path
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a run was started there."""
+    return (folder / RUN_FILE).exists()
+
+
+def _prepare(folder: Path, config: Config, data: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in _leftovers(folder):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with replace_file(folder / RUN_FILE) as temporary:
+        temporary.write_text(json.dumps({"data": data, "settings": config.to_json()}, indent=2) + "\n")
+
+
+def _leftovers(folder: Path) -> list[Path]:
+    """What a run that was killed was just writing beside its place."""
+    return [path for name in (RUN_FILE, LOG_FILE, MODEL_FOLDER) for path in folder.glob(f".{name}.*.part")]
+
+
+def _check_same(folder: Path, config: Config, data: str) -> None:
+    started = _read(folder / RUN_FILE)
+    before = started["settings"]
+    if started["data"] != data:
+        raise RunError(f"The run in {folder} was started on {started['data']}, and this is {data}: give the same data.")
+    for field in dataclasses.fields(Config):
+        old, new = getattr(before, field.name), getattr(config, field.name)
+        if field.name == "num_iterations":
+            if new < old:
+                raise RunError(
+                    f"The run in {folder} is to have {old} iterations, this asks for {new}: ask for as many or more."
+                )
+        elif old != new:
+            raise RunError(
+                f"The run in {folder} was started with {field.name}={old}, and this has {field.name}={new}: give the "
+                "same settings (more iterations may be asked for), or name another folder."
+            )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        started = json.loads(path.read_text())
+        return {"data": started["data"], "settings": Config.from_json(started["settings"])}
+    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        raise RunError(
+            f"{path} cannot be read ({error}): it is damaged. Copy the folder again, or start anew elsewhere."
+        ) from error

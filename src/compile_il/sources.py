@@ -1,0 +1,163 @@
+"""Where training gets its batches from: a world, which makes fresh ones, or demonstrations at hand."""
+
+import dataclasses
+import hashlib
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from compile_il.batches import frame_budget
+from compile_il.config import Config
+from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.demos.storage import Ragged
+from compile_il.generate import demonstrate
+from compile_il.networks import Scaling, Space
+from compile_il.worlds import World, make_world
+
+NUM_SAMPLE_DEMOS = 1024
+HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 256
+"""Demonstrations that training never sees: a tenth of given ones, at most 256."""
+TRAINING_STEPS = 42
+"""The paper cuts the grid world's training demonstrations here."""
+ROOM_FOR_LONGER = 1.25
+"""Fresh demonstrations of a world longer than this, times the longest of a sample, are left out of training."""
+_LEAST_SPREAD = 1e-3
+
+
+class Source(NamedTuple):
+    """Where batches come from, and what is known about them beforehand."""
+
+    world: World | None
+    demos: Demonstrations
+    """The data; of a world, a sample of it, for spaces, scales and lengths."""
+    held_out: Demonstrations
+    """Demonstrations that training never sees; seeds are compared on them."""
+    space: Space
+    max_length: int
+    """Steps of the longest demonstration."""
+    num_frames: int
+    """Rows of a batch."""
+
+
+def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
+    """Batches for `Trainer`, from demonstrations at hand or from a world.
+
+    Demonstrations are checked against the settings, and some of them are held out; of a world, a sample is drawn to
+    learn its spaces, scales and lengths, and another one to hold out.
+    """
+    if isinstance(demos, Demonstrations):
+        return _data_source(demos, config)
+    world = demos
+    if isinstance(world, str):
+        named = make_world(world, num_tasks=config.expected_segments)
+        world = dataclasses.replace(named, max_steps=TRAINING_STEPS) if world.startswith("grid") else named
+    sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
+    limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
+    return Source(
+        world=world,
+        demos=sample[MAX_HELD_OUT:],
+        held_out=sample[:MAX_HELD_OUT],
+        space=space_of(sample),
+        # Time grows with the square of it, and hardly any demonstration is as long as a world allows.
+        max_length=min(limit, math.ceil(ROOM_FOR_LONGER * sample.max_length)),
+        num_frames=frame_budget(sample.lengths, config.batch_size),
+    )
+
+
+def _data_source(demos: Demonstrations, config: Config) -> Source:
+    _check_possible(demos, config)
+    kept, held_out = hold_out(demos, config.seed)
+    return Source(
+        world=None,
+        demos=kept,
+        held_out=held_out,
+        space=space_of(demos),
+        max_length=kept.max_length,
+        num_frames=frame_budget(kept.lengths, min(config.batch_size, len(kept))),
+    )
+
+
+def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstrations]:
+    """Demonstrations to train on, and a tenth of them (1 to 256) that training never sees; a single one is both."""
+    if len(demos) == 1:
+        return demos, demos
+    num_held_out = min(max(round(HELD_OUT_SHARE * len(demos)), 1), MAX_HELD_OUT)
+    held_out, kept = demos.split(num_held_out / len(demos), seed=seed)
+    return kept, held_out
+
+
+def _check_possible(demos: Demonstrations, config: Config) -> None:
+    """Each demonstration must have a segmentation that the settings and its labels allow."""
+    most = config.num_segments or config.max_segments
+    if config.num_segments is not None and (shortest := int(demos.lengths.min())) < config.num_segments:
+        raise DemonstrationError(
+            f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {config.num_segments} "
+            "segments: lower num_segments, or leave it out."
+        )
+    if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
+        raise DemonstrationError(
+            f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
+            f"up to {config.longest_segment}: raise longest_segment, or the number of segments."
+        )
+    if demos.labels is None:
+        return
+    sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
+    labels = zip(demos.labels.boundaries, demos.labels.codes, sketches, strict=True)
+    for i, (boundaries, codes, sketch) in enumerate(labels):
+        if (needed := 1 + int(np.sum(boundaries[1:] == 1))) > most:
+            raise DemonstrationError(
+                f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
+                "num_segments (or max_segments), or change the labels."
+            )
+        if len(sketch) and (len(sketch) > most or len(sketch) < (config.num_segments or 1)):
+            raise DemonstrationError(
+                f"The labels of demonstration {i} give codes of {len(sketch)} segments, and the settings ask for "
+                f"{'' if config.num_segments else 'at most '}{most}: change num_segments, or leave it out (None)."
+            )
+        if (largest := max(codes.max(), *sketch, UNKNOWN)) >= config.num_skills:
+            raise DemonstrationError(
+                f"The labels of demonstration {i} name skill {largest}, and there are {config.num_skills}: raise "
+                f"num_skills to at least {largest + 1}."
+            )
+
+
+def space_of(demos: Demonstrations) -> Space:
+    """What the demonstrations' observations and actions look like."""
+    frames = demos.storage.observations.values
+    return Space(
+        observation_kind=demos.observation_kind,
+        observation_shape=demos.observation_shape,
+        num_symbols=int(frames.max()) + 1 if demos.observation_kind == "symbol" else 0,
+        num_actions=demos.num_actions or 0,
+        action_dim=demos.action_dim or 0,
+    )
+
+
+def scaling_of(demos: Demonstrations) -> Scaling:
+    """Mean and spread of vectors and continuous actions."""
+    nothing = np.zeros((0,), np.float32)
+    frames, actions = demos.storage.observations.values, demos.storage.actions.values
+    vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
+    moments = (
+        frames.mean(axis=0) if vectors else nothing,
+        np.maximum(frames.std(axis=0), _LEAST_SPREAD) if vectors else nothing,
+        actions.mean(axis=0) if continuous else nothing,
+        np.maximum(actions.std(axis=0), _LEAST_SPREAD) if continuous else nothing,
+    )
+    return Scaling(*map(jnp.asarray, moments))
+
+
+def fingerprint(demos: Demonstrations | str | World) -> str:
+    """A name for the data, the same only for the same data: a run is resumed with what it was started with."""
+    if not isinstance(demos, Demonstrations):
+        return f"world {demos}"
+    digest = hashlib.sha256()
+    for name, stored in zip(demos.storage._fields, demos.storage, strict=True):
+        arrays = (stored.values, stored.counts) if isinstance(stored, Ragged) else (np.array(str(stored)),)
+        for values in arrays:
+            digest.update(f"{name} {values.dtype} {values.shape}".encode())
+            digest.update(np.ascontiguousarray(values).tobytes())
+    return f"{len(demos)} demonstrations, sha256 {digest.hexdigest()[:16]}"

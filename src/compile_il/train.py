@@ -1,0 +1,116 @@
+"""The training step: all seeds at once in one compiled program, with nothing else for a checkpoint to remember."""
+
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from compile_il.batches import Batch, batch_of, draw_batch
+from compile_il.config import Config
+from compile_il.exact.objective import exact_loss
+from compile_il.exact.recursion import exactly
+from compile_il.model import Model, new_skills, unknown_count
+from compile_il.sources import Source, scaling_of
+from compile_il.worlds import World
+
+BATCHES_AHEAD = 32
+"""Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
+
+
+class Trained(NamedTuple):
+    """Parameters and optimiser of all seeds, stacked along the first axis."""
+
+    params: Any
+    optimiser: Any
+
+
+class Trainer:
+    """One compiled training step for all seeds of a fit.
+
+    `start` gives the first state, each `step` the next one, `models` what has been learned. A step depends on the
+    state, its number and the settings only, so training can stop and go on anywhere.
+
+    Args:
+      config: the settings.
+      source: where batches come from; see `compile_il.sources.make_source`.
+    """
+
+    def __init__(self, config: Config, source: Source):
+        self.config, self.source = config.settled(), source
+        self.rate = config.duration_rate or float(source.demos.lengths.mean()) / config.expected_segments
+        self.key = jax.random.key(config.seed)
+        self.optimiser = optax.adam(config.learning_rate)
+        make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
+        skills = eqx.filter_vmap(make)(jax.random.split(jax.random.fold_in(self.key, 0), config.num_seeds))
+        self._params, self._static = eqx.partition(skills, eqx.is_inexact_array)
+        self._priors = self._model(0, self._params).priors(source.max_length)
+        count = config.num_segments
+        self._log_count = unknown_count(self.config) if count is None else exactly(count, count)
+        self._step = jax.jit(self._train_step, donate_argnums=0)
+        self._ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
+        self._drawn: tuple[int, Batch] | None = None
+
+    def start(self) -> Trained:
+        """Fresh parameters."""
+        params = jax.tree.map(jnp.copy, self._params)  # a step consumes the state that it is given
+        return Trained(params, jax.vmap(self.optimiser.init)(params))
+
+    def step(self, state: Trained, iteration: int) -> tuple[Trained, Float[Array, " seeds"]]:
+        """One update of every seed, each with its own batch, which depends on the iteration and on nothing before."""
+        if self.source.world is None:
+            return self._step(state, self._data_batches(iteration), 0)
+        block = iteration // self._ahead
+        if self._drawn is None or self._drawn[0] != block:
+            self._drawn = block, self._draw_block(block * self._ahead)
+        return self._step(state, self._drawn[1], iteration % self._ahead)
+
+    def _draw_block(self, first: int) -> Batch:
+        """Fresh batches for a block of iterations, iterations x seeds, each with a key of its own."""
+        keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(1 + first + jnp.arange(self._ahead))
+        keys = jax.vmap(lambda key: jax.random.split(key, self.config.num_seeds))(keys)
+        assert self.source.world is not None, "data is not drawn"
+        source = self.source
+        return _draw_batches(source.world, keys, self.config.batch_size, source.num_frames, source.max_length)
+
+    def _train_step(self, state: Trained, block: Batch, index: Int[Array, ""] | int) -> tuple[Trained, Array]:
+        batches = jax.tree.map(lambda leaf: leaf[index], block)
+
+        def update(params: Any, optimiser: Any, batch: Batch) -> tuple[Any, Any, Array]:
+            def loss_of(params: Any) -> Float[Array, ""]:
+                skills = eqx.combine(params, self._static)
+                skills = skills.in_half_precision() if self.config.half_precision else skills
+                return exact_loss(skills, batch, self._priors, self._log_count)
+
+            loss, gradient = jax.value_and_grad(loss_of)(params)
+            updates, optimiser = self.optimiser.update(gradient, optimiser)
+            return optax.apply_updates(params, updates), optimiser, loss
+
+        params, optimiser, losses = jax.vmap(update)(state.params, state.optimiser, batches)
+        return Trained(params, optimiser), losses
+
+    def _data_batches(self, iteration: int) -> Batch:
+        demos, size = self.source.demos, min(self.config.batch_size, len(self.source.demos))
+        chosen = [
+            np.random.default_rng([self.config.seed, seed, iteration]).choice(len(demos), size, replace=False)
+            for seed in range(self.config.num_seeds)
+        ]
+        batches = [batch_of(demos[rows], self.source.num_frames, self.source.max_length) for rows in chosen]
+        return jax.tree.map(lambda *leaves: np.stack(leaves)[None], *batches)
+
+    def _model(self, seed: int, params: Any) -> Model:
+        skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
+        return Model(skills, self.config, self.rate)
+
+    def models(self, state: Trained) -> list[Model]:
+        """The model of each seed."""
+        return [self._model(seed, state.params) for seed in range(self.config.num_seeds)]
+
+
+@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames", "max_length"))
+def _draw_batches(world: World, keys: Array, batch_size: int, num_frames: int, max_length: int) -> Batch:
+    return jax.vmap(jax.vmap(lambda key: draw_batch(world, key, batch_size, num_frames, max_length)))(keys)
