@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(STAMP)   ## demonstrations of every world, generated and drawn: demo/worlds.png
+demo: $(STAMP)   ## train without labels, segment, execute, and show it: demo/report.html
 	$(BIN)/compile-il demo --out demo --overwrite
 
 test: $(STAMP)   ## every test

@@ -62,8 +62,7 @@ def exact_without_labels() -> str:
     """Scores of the exact engine on unseen levels, after training on three tasks without labels."""
     rows = []
     for world in ("grid-pickup", "grid-visit", "reacher"):
-        result = read_result(f"exact-{world}")
-        for tasks, scores in result["figures"]["scores"].items():
+        for tasks, scores in read_result(f"exact-{world}")["figures"]["scores"].items():
             columns = ("boundary_accuracy", "f1", "exact_match", "online")
             ours = [spread([score[column] for score in scores]) for column in columns]
             rows.append([f"{world}, {tasks} tasks", PAPER_UNSUPERVISED.get((world, int(tasks)), "-"), *ours])
@@ -71,7 +70,36 @@ def exact_without_labels() -> str:
     return markdown_table(headings, rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"speed-worlds": speed_of_worlds, "exact-without-labels": exact_without_labels}
+def exact_unknown_count() -> str:
+    """The same where neither training nor scoring was told how many segments there are."""
+    rows = []
+    for world in ("grid-pickup", "grid-visit", "reacher"):
+        told = read_result(f"exact-{world}")["figures"]["scores"]
+        for tasks, scores in read_result(f"exact-{world}-unknown")["figures"]["scores"].items():
+            with_count = spread([score["f1"] for score in told[tasks]])
+            ours = [spread([score[column] for score in scores]) for column in ("f1", "count_accuracy")]
+            rows.append([f"{world}, {tasks} tasks", with_count, *ours])
+    return markdown_table(["per cent", "F1, number told", "F1, not told", "number right"], rows)
+
+
+def visit_oracle() -> str:
+    """What a Bayes-optimal observer who knows world, expert and number of tasks reaches on grid-visit."""
+    figures = read_result("visit-oracle")["figures"]
+    rows = []
+    for tasks, told in figures["known_number"].items():
+        not_told = figures["unknown_number"][tasks]
+        values = (told["boundary_accuracy"], told["f1"], not_told["f1"], not_told["count_accuracy"])
+        rows.append([f"grid-visit, {tasks} tasks", *(f"{100 * value:.1f}" for value in values)])
+    headings = ["per cent", "boundaries", "F1", "F1, number not told", "number right"]
+    return markdown_table(headings, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "speed-worlds": speed_of_worlds,
+    "exact-without-labels": exact_without_labels,
+    "exact-unknown-count": exact_unknown_count,
+    "visit-oracle": visit_oracle,
+}
 
 
 def refresh(text: str) -> str:
