@@ -57,6 +57,33 @@ def test_counts_may_be_unknown() -> None:
         np.testing.assert_allclose(found.boundary_probs[i].sum(), expected, rtol=1e-3, atol=1e-4)
 
 
+def test_counts_may_be_told_in_training_and_unknown_later() -> None:
+    told, unknown = small_model(), small_model(COUNT_UNKNOWN)
+    found = told.segment(vector_demos(), "unknown")
+    assert [p.shape for p in found.count_probs] == [(6,)] * 4
+    assert all((p[1:5] > 1e-6).sum() > 1 for p in found.count_probs), "other numbers were not considered"
+    np.testing.assert_array_equal(found.num_segments, [len(inner) + 1 for inner in found.boundaries])
+    assert_same(unknown.segment(vector_demos(), "unknown"), unknown.segment(vector_demos()))
+    with pytest.raises(DemonstrationError, match=r"""num_segments is 'many': use a number, a list, or "unknown"."""):
+        told.segment(vector_demos(), "many")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "words"),
+    [
+        (np.zeros((6, 5, 4, 2), np.uint8), [0, 1, 0, 2, 0], "grid 5x4x2 observations, 3 discrete actions"),
+        (np.zeros((6, 7)), np.zeros((5, 2)), "vector 7 observations, 2 continuous actions"),
+        (np.array([0, 3, 1, 2, 0, 1]), [0, 1, 0, 2, 0], "4 symbols, 3 discrete actions"),
+        (None, [0, 1, 0, 2, 0], "no states, 3 discrete actions"),
+    ],
+)
+def test_a_model_is_one_line(observations: np.ndarray | None, actions: list[int] | np.ndarray, words: str) -> None:
+    frames = None if observations is None else [observations]
+    demos = Demonstrations.from_arrays(frames, [np.asarray(actions)])
+    assert repr(model_for(demos)) == f"Model(3 skills, 3 segments, {words}, exact)"
+    assert repr(model_for(demos, COUNT_UNKNOWN)) == f"Model(3 skills, any number of segments, {words}, exact)"
+
+
 def test_segments_that_cost_are_fewer() -> None:
     costly = dataclasses.replace(COUNT_UNKNOWN, segment_cost=1e3)
     assert small_model(costly).segment(vector_demos()).num_segments.tolist() == [1, 1, 1, 1]

@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.exact.decode import Segmentation
 from compile_il.exact.durations import poisson_log_duration
 from compile_il.exact.objective import recursion_for, score_batch
-from compile_il.exact.recursion import Posterior, Segmentation, exactly
+from compile_il.exact.recursion import Posterior, exactly
 from compile_il.exact.scores import LOG_ZERO, Priors
 from compile_il.metrics import Scores, score_boundaries
 from compile_il.networks import Scaling, Space
@@ -32,6 +33,10 @@ _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
 
 SegmentCount = int | Sequence[int] | Literal["unknown"] | None
 """How many segments to find: of all demonstrations, of each, none told, or as in training."""
+
+
+Best = Literal["boundaries", "path"]
+"""Boundaries of which most can be expected to be right, or the single most probable path (Viterbi)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,13 +84,16 @@ class Decoded(NamedTuple):
 
 
 @eqx.filter_jit
-def decode(skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"]) -> Decoded:
-    """Viterbi and posteriors of a batch, with a prior over the number of segments for each demonstration."""
+def decode(
+    skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], best: Best = "boundaries"
+) -> Decoded:
+    """Best segmentations and posteriors of a batch, with a prior over the number of segments for each demonstration."""
     steps, known = score_batch(skills, batch)
     recursion = recursion_for(steps.log_policy.shape[1])
+    find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
     each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
     return Decoded(
-        best=each(recursion.best_segmentation)(steps, priors, known, log_counts),
+        best=each(find)(steps, priors, known, log_counts),
         posterior=each(recursion.posterior)(steps, priors, known, log_counts),
     )
 
@@ -99,19 +107,42 @@ class Model:
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
 
-    def segment(self, demos: Demonstrations, num_segments: SegmentCount = None) -> Segments:
+    def __repr__(self) -> str:
+        space, config = self.skills.space, self.config
+        match space.observation_shape:
+            case ():
+                observations = f"{space.num_symbols} symbols"
+            case (0,):
+                observations = "no states"
+            case shape:
+                observations = f"{space.observation_kind} {'x'.join(map(str, shape))} observations"
+        actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
+        segments = "any number of" if config.num_segments is None else config.num_segments
+        return (
+            f"Model({config.num_skills} skills, {segments} segments, {observations}, {actions} actions, "
+            f"{config.inference})"
+        )
+
+    def segment(
+        self, demos: Demonstrations, num_segments: SegmentCount = None, *, best: Best = "boundaries"
+    ) -> Segments:
         """Finds boundaries and skills.
 
         Args:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
           num_segments: how many segments to find, one number or one per demonstration, or "unknown" to find their
             number too; by default what the model was trained with.
+          best: what to return: the boundaries of which most can be expected to be right, with the most probable skill
+            of each segment; or the single most probable "path" of boundaries and skills (Viterbi). Where the model has
+            no doubts they are the same.
         """
+        if best not in get_args(Best):
+            raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
         self._check_spaces(demos)
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
         counts = self.log_counts(demos, trained_with if num_segments is None else num_segments)
         parts = [
-            self._segment_some(demos[first : first + _DEMOS_PER_CALL], counts[first : first + _DEMOS_PER_CALL])
+            self._segment_some(demos[first : first + _DEMOS_PER_CALL], counts[first : first + _DEMOS_PER_CALL], best)
             for first in range(0, len(demos), _DEMOS_PER_CALL)
         ]
         found = join_segments(parts)
@@ -152,15 +183,14 @@ class Model:
         num_skills = self.config.num_skills
         return Priors(jnp.full((num_skills,), -jnp.log(num_skills)), duration)
 
-    def _segment_some(self, demos: Demonstrations, log_counts: NDArray[np.float32]) -> Segments:
+    def _segment_some(self, demos: Demonstrations, log_counts: NDArray[np.float32], kind: Best) -> Segments:
         max_length = _round_up(demos.max_length, _ROUND_STEPS)
         missing = _DEMOS_PER_CALL - len(demos)
         # The first row is repeated up to a fixed number, again to compile once.
         rows = np.pad(np.arange(len(demos)), (0, missing))
         batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
-        decoded = jax.tree.map(
-            np.asarray, decode(self.skills, batch, self.priors(max_length), jnp.asarray(log_counts[rows]))
-        )
+        found = decode(self.skills, batch, self.priors(max_length), jnp.asarray(log_counts[rows]), kind)
+        decoded = jax.tree.map(np.asarray, found)
         best, after = decoded.best, decoded.posterior
         return Segments(
             boundaries=[best.ends[i, : best.num_segments[i] - 1].astype(np.int32) for i in range(len(demos))],

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
-from compile_il.exact import recursion
+from compile_il.exact import decode, recursion
 from compile_il.exact.known import LOG_ZERO, Known, known_from_labels, nothing_known
 from compile_il.exact.scores import Priors, StepScores
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
@@ -22,7 +22,8 @@ NO_SKETCH = jnp.zeros((0,), jnp.int32)
 
 log_likelihood = jax.jit(recursion.log_likelihood)
 posterior = jax.jit(recursion.posterior)
-best_segmentation = jax.jit(recursion.best_segmentation)
+best_segmentation = jax.jit(decode.best_segmentation)
+best_boundaries = jax.jit(decode.best_boundaries)
 known_of = jax.jit(known_from_labels, static_argnums=4)
 
 
@@ -89,6 +90,61 @@ def test_against_enumeration(length: int, num_segments: int, num_skills: int) ->
     np.testing.assert_allclose(viterbi.log_prob, best.log_prob, rtol=1e-5, atol=1e-4)
 
 
+def expected_hits(every: list[Path], ends: tuple[int, ...]) -> float:
+    """How many boundaries of a segmentation are right, in the mean over all segmentations."""
+    total = log_sum([path.log_prob for path in every])
+    hits = (sum(a == b for a, b in zip(path.ends[:-1], ends[:-1], strict=True)) for path in every)
+    return sum(np.exp(path.log_prob - total) * n for path, n in zip(every, hits, strict=True))
+
+
+@pytest.mark.parametrize(("length", "num_segments"), [(7, 4), (7, 3), (6, 2), (4, 4)])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_best_boundaries_are_right_most_often(length: int, num_segments: int, seed: int) -> None:
+    steps, priors = case(length, 3, seed)
+    flat = steps._replace(log_policy=steps.log_policy / 4)  # many paths that are about as good
+    every = enumerate_all(flat, priors, length, num_segments)
+    found = best_boundaries(flat, priors, free(length, 3), recursion.exactly(num_segments, MAX_SEGMENTS))
+    ends, skills = (tuple(entry[:num_segments].tolist()) for entry in (found.ends, found.skills))
+    hits = {path.ends: expected_hits(every, path.ends) for path in every}
+    np.testing.assert_allclose(hits[ends], max(hits.values()), atol=1e-5)
+    same_ends = [path for path in every if path.ends == ends]
+    best = max(same_ends, key=lambda path: path.log_prob)
+    assert skills == best.skills
+    np.testing.assert_allclose(found.log_prob, best.log_prob, rtol=1e-5, atol=1e-4)
+
+
+def test_best_boundaries_are_not_always_those_of_the_best_path() -> None:
+    differ = 0
+    for seed in range(30):
+        steps, priors = case(7, 3, seed)
+        arguments = steps._replace(log_policy=steps.log_policy / 4), priors, free(7, 3)
+        ends = [
+            find(*arguments, recursion.exactly(4, 4)).ends.tolist() for find in (best_boundaries, best_segmentation)
+        ]
+        differ += ends[0] != ends[1]
+    assert 0 < differ < 30
+
+
+def test_best_boundaries_of_the_most_probable_number_of_segments() -> None:
+    for seed in range(10):
+        steps, priors = case(7, 3, seed)
+        log_count = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
+        counts = posterior(steps, priors, free(7, 3), log_count).count_probs
+        found = best_boundaries(steps, priors, free(7, 3), log_count)
+        assert int(found.num_segments) == int(jnp.argmax(counts))
+        same = best_boundaries(steps, priors, free(7, 3), recursion.exactly(found.num_segments, MAX_SEGMENTS))
+        np.testing.assert_array_equal(found.ends, same.ends)
+
+
+def test_best_boundaries_are_possible_together() -> None:
+    """Each boundary of its own is likely; a longest segment forbids most combinations."""
+    for seed in range(10):
+        steps, priors = case(7, 3, seed)
+        short = priors._replace(log_duration=priors.log_duration[:3])
+        found = best_boundaries(steps, short, free(7, 3), recursion.exactly(4, MAX_SEGMENTS))
+        assert max(np.diff([0, *found.ends.tolist()])) <= 2
+
+
 def test_too_many_segments_are_impossible() -> None:
     steps, priors = case(2, 2)
     assert log_likelihood(steps, priors, free(2, 2), recursion.exactly(3, MAX_SEGMENTS)) < LOG_ZERO / 2
@@ -129,7 +185,7 @@ def test_samples_come_as_often_as_the_posterior_says() -> None:
     total = log_sum(list(every.values()))
     sample = jax.jit(
         jax.vmap(
-            lambda key: recursion.sample_segmentation(
+            lambda key: decode.sample_segmentation(
                 key, steps, priors, free(length, num_skills), jnp.asarray(prior, jnp.float32)
             )
         )
@@ -168,6 +224,8 @@ def test_labels_leave_the_paths_that_agree_with_them(
         best = max(agreeing, key=lambda path: path.log_prob)
         assert tuple(viterbi.ends[:num_segments].tolist()) == best.ends
         assert tuple(viterbi.skills[:num_segments].tolist()) == best.skills
+        often = best_boundaries(steps, priors, known, log_count)
+        assert tuple(often.ends[:num_segments].tolist()) in {path.ends for path in agreeing}
     else:
         assert constrained < LOG_ZERO / 2
 

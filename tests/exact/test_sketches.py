@@ -15,7 +15,7 @@ from jax.test_util import check_grads
 
 from compile_il.batches import batch_of, pick
 from compile_il.demos.labels import NO_SEGMENT
-from compile_il.exact import recursion, streaming
+from compile_il.exact import decode, recursion, streaming, streaming_decode
 from compile_il.exact.known import LOG_ZERO, Known, known_from_labels
 from compile_il.exact.objective import DENSE, STREAMING, Recursion
 from tests.exact.small import small_model, vector_demos
@@ -149,7 +149,7 @@ def test_gradients_against_finite_differences() -> None:
 
 @pytest.mark.parametrize(
     ("module", "longest", "sketch"),
-    [(recursion, MAX_STEPS, [-1, 1, -1]), (streaming, MAX_STEPS, []), (streaming, 3, [-1, 1, -1])],
+    [(decode, MAX_STEPS, [-1, 1, -1]), (streaming_decode, MAX_STEPS, []), (streaming_decode, 3, [-1, 1, -1])],
     ids=["dense-sketch", "streaming-free", "streaming-sketch-longest"],
 )
 def test_samples_come_as_often_as_the_posterior_says(module: ModuleType, longest: int, sketch: list[int]) -> None:

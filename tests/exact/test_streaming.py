@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.exact import recursion, streaming
+from compile_il.exact import decode, recursion, streaming, streaming_decode
 from compile_il.exact.known import LOG_ZERO, Known, known_from_labels, nothing_known
 from compile_il.exact.scores import Priors, StepScores
 from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, NO_SKETCH, case
@@ -21,7 +21,8 @@ LABELS = {
 dense_gradient, streaming_gradient = (
     jax.jit(jax.value_and_grad(module.log_likelihood, argnums=(0, 1, 3))) for module in (recursion, streaming)
 )
-dense_best, streaming_best = jax.jit(recursion.best_segmentation), jax.jit(streaming.best_segmentation)
+dense_best, streaming_best = jax.jit(decode.best_segmentation), jax.jit(streaming_decode.best_segmentation)
+dense_often, streaming_often = jax.jit(decode.best_boundaries), jax.jit(streaming_decode.best_boundaries)
 dense_posterior, streaming_posterior = jax.jit(recursion.posterior), jax.jit(streaming.posterior)
 
 
@@ -44,11 +45,12 @@ def test_equals_dense(length: int, count: int | None, labels: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     for a, b in zip(streaming_posterior(*arguments), dense_posterior(*arguments), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    best, same = streaming_best(*arguments), dense_best(*arguments)
-    np.testing.assert_array_equal(best.num_segments, same.num_segments)
-    np.testing.assert_array_equal(best.ends, same.ends)
-    np.testing.assert_array_equal(best.skills, same.skills)
-    np.testing.assert_allclose(best.log_prob, same.log_prob, rtol=1e-5, atol=1e-5)
+    for streamed_find, find in ((streaming_best, dense_best), (streaming_often, dense_often)):
+        best, same = streamed_find(*arguments), find(*arguments)
+        np.testing.assert_array_equal(best.num_segments, same.num_segments)
+        np.testing.assert_array_equal(best.ends, same.ends)
+        np.testing.assert_array_equal(best.skills, same.skills)
+        np.testing.assert_allclose(best.log_prob, same.log_prob, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -65,9 +67,10 @@ def test_longest_segment(length: int, longest: int, labels: str) -> None:
         return
     for a, b in zip(jax.tree.leaves(streamed), jax.tree.leaves(dense), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    best, same = streaming_best(*arguments), dense_best(*arguments)
-    np.testing.assert_array_equal(best.ends, same.ends)
-    np.testing.assert_array_equal(best.skills, same.skills)
+    for streamed_find, find in ((streaming_best, dense_best), (streaming_often, dense_often)):
+        best, same = streamed_find(*arguments), find(*arguments)
+        np.testing.assert_array_equal(best.ends, same.ends)
+        np.testing.assert_array_equal(best.skills, same.skills)
 
 
 def test_batches_and_scaled_losses() -> None:

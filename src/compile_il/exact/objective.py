@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from compile_il.batches import Batch, unpack
-from compile_il.exact import recursion, streaming
+from compile_il.exact import decode, recursion, streaming, streaming_decode
+from compile_il.exact.decode import Segmentation
 from compile_il.exact.known import Known, known_from_labels
-from compile_il.exact.recursion import Posterior, Segmentation
+from compile_il.exact.recursion import Posterior
 from compile_il.exact.scores import Priors, StepScores
 from compile_il.skills import Skills
 
@@ -24,14 +25,23 @@ class Recursion(NamedTuple):
     log_likelihood: Callable[..., Float[Array, ""]]
     posterior: Callable[..., Posterior]
     best_segmentation: Callable[..., Segmentation]
+    best_boundaries: Callable[..., Segmentation]
     sample_segmentation: Callable[..., Segmentation]
 
 
 DENSE = Recursion(
-    recursion.log_likelihood, recursion.posterior, recursion.best_segmentation, recursion.sample_segmentation
+    recursion.log_likelihood,
+    recursion.posterior,
+    decode.best_segmentation,
+    decode.best_boundaries,
+    decode.sample_segmentation,
 )
 STREAMING = Recursion(
-    streaming.log_likelihood, streaming.posterior, streaming.best_segmentation, streaming.sample_segmentation
+    streaming.log_likelihood,
+    streaming.posterior,
+    streaming_decode.best_segmentation,
+    streaming_decode.best_boundaries,
+    streaming_decode.sample_segmentation,
 )
 
 

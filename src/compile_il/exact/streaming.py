@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.nn import logsumexp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
 from compile_il.demos.labels import UNKNOWN
-from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, named, sketch_of
-from compile_il.exact.recursion import LastSegment, Posterior, Segmentation, posterior_by, walk_back
+from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, sketch_of
+from compile_il.exact.recursion import Posterior, posterior_by
 from compile_il.exact.scores import (
     Priors,
     RunningSums,
@@ -50,12 +50,12 @@ def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[
     return posterior_by(log_likelihood, steps, priors, known, log_count)
 
 
-def _start(num_times: int, num_counts: int) -> Float[Array, "times counts"]:
+def no_segments(num_times: int, num_counts: int) -> Float[Array, "times counts"]:
     """Before anything is known of later times: no segments at time 0, and nothing else."""
     return jnp.full((num_times, num_counts), LOG_ZERO).at[0, 0].set(0.0)
 
 
-def _forward(
+def forward(
     sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
 ) -> Float[Array, "times counts"]:
     """α_i(t) at row t and column i."""
@@ -69,14 +69,14 @@ def _forward(
         longer = logsumexp(window.of(alphas)[:, :-1] + values, axis=0)
         return alphas.at[end, 1:].set(longer), None
 
-    alphas, _ = jax.lax.scan(extend, _start(num_times, log_count.shape[0]), jnp.arange(1, num_times))
+    alphas, _ = jax.lax.scan(extend, no_segments(num_times, log_count.shape[0]), jnp.arange(1, num_times))
     return alphas
 
 
 @jax.custom_vjp
 def _log_total(sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
     """The likelihood of centred scores."""
-    return logsumexp(_forward(sums, priors, known, log_count)[known.length] + log_count)
+    return logsumexp(forward(sums, priors, known, log_count)[known.length] + log_count)
 
 
 class _Saved(NamedTuple):
@@ -101,12 +101,20 @@ class _Gradient(NamedTuple):
 def _log_total_forward(
     sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
 ) -> tuple[Float[Array, ""], _Saved]:
-    alphas = _forward(sums, priors, known, log_count)
+    alphas = forward(sums, priors, known, log_count)
     total = logsumexp(alphas[known.length] + log_count)
     return total, _Saved(sums, priors, known, log_count, alphas, total)
 
 
-def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any, ...]:
+class _Backward(NamedTuple):
+    """What the pass backward gives."""
+
+    gradient: _Gradient
+    begun: Float[Array, "times K"]
+    """Σ_t γ_k(t', t)."""
+
+
+def _backward(saved: _Saved) -> _Backward:
     num_times, num_skills = saved.sums.before.shape
     start = _Gradient(
         betas=jnp.full_like(saved.alphas, LOG_ZERO).at[saved.known.length].set(saved.log_count),
@@ -117,7 +125,11 @@ def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any,
     def step_back(so_far: _Gradient, begin: Int[Array, ""]) -> tuple[_Gradient, Float[Array, " K"]]:
         return _gather_row(saved, so_far, begin)
 
-    gradient, begun = jax.lax.scan(step_back, start, jnp.arange(num_times), reverse=True)
+    return _Backward(*jax.lax.scan(step_back, start, jnp.arange(num_times), reverse=True))
+
+
+def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any, ...]:
+    gradient, begun = _backward(saved)
     counts = jnp.exp(saved.alphas[saved.known.length] + saved.log_count - saved.total)
     sums = RunningSums(before=-begun * upstream, ended=gradient.ended * upstream)
     priors = Priors(jnp.sum(begun, axis=0) * upstream, gradient.log_duration * upstream)
@@ -164,65 +176,10 @@ def _by_length(
 _log_total.defvjp(_log_total_forward, _log_total_backward)
 
 
-class _Best(NamedTuple):
-    """For each time and number of segments, the last segment of the best way to get there."""
-
-    start: Int[Array, "times counts-1"]
-    skill: Int[Array, "times counts-1"]
-
-
-def best_segmentation(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
-) -> Segmentation:
-    """The most probable segmentation (Viterbi), as `recursion.best_segmentation`."""
-    centred = centre(steps, known.length)
-    sums = running_sums(centred.steps)
-    num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
-    sketch = sketch_of(known, max_segments)
-
-    def extend(bests: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], _Best]:
-        window = window_before(end, num_times, priors)
-        by_skill = starts_of(end, window, sums, priors, known)
-        options = window.of(bests)[:, :-1] + by_segment(by_skill, jnp.max(by_skill, axis=-1), sketch)
-        origin = jnp.argmax(options, axis=0)
-        last = _Best(window.first + origin, jnp.argmax(by_skill[origin], axis=-1))
-        return bests.at[end, 1:].set(jnp.max(options, axis=0)), last
-
-    bests, last = jax.lax.scan(extend, _start(num_times, max_segments + 1), jnp.arange(1, num_times))
-    totals = bests[known.length, 1:] + counts_left(log_count, known)[1:]
-    num_segments = jnp.argmax(totals) + 1
-
-    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
-        return LastSegment(last.start[end - 1, i], named(last.skill[end - 1, i], i, sketch), jnp.zeros(()))
-
-    walk = walk_back(last_segment, known.length, num_segments, max_segments)
-    return Segmentation(num_segments, walk.ends, walk.skills, jnp.max(totals) + centred.taken)
-
-
-def sample_segmentation(
-    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
-) -> Segmentation:
-    """One draw from the posterior, as `recursion.sample_segmentation` but with other random numbers.
-
-    Only α is kept; the rows that the walk backwards meets, one for each segment, are computed again.
-    """
-    centred = centre(steps, known.length)
-    sums = running_sums(centred.steps)
-    num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
-    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
-    alphas = _forward(sums, priors, known, log_count)
-    count_key, walk_key = jax.random.split(key)
-    num_segments = jax.random.categorical(count_key, alphas[known.length] + log_count)
-    keys = jax.random.split(walk_key, (max_segments, 2))
-
-    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
-        window = window_before(end, num_times, priors)
-        by_skill = starts_of(end, window, sums, priors, known)
-        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
-        column = values[:, 0] if values.shape[1] == 1 else values[:, i]
-        origin = jax.random.categorical(keys[i, 0], window.of(alphas)[:, i] + column)
-        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, sketch)
-        return LastSegment(window.first + origin, skill, by_skill[origin, skill])
-
-    walk = walk_back(last_segment, known.length, num_segments, max_segments)
-    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + centred.taken)
+def end_probs(
+    sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Float[Array, "times counts"]:
+    """P(the i-th segment ends at t), at row t and column i."""
+    _, saved = _log_total_forward(sums, priors, known, log_count)
+    betas = _backward(saved).gradient.betas
+    return jnp.exp(jnp.minimum(saved.alphas + betas - saved.total, 0.0))

@@ -1,0 +1,119 @@
+"""The same segmentations as in `compile_il.exact.decode`, row by row, for long demonstrations."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.nn import logsumexp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from compile_il.exact.decode import LastSegment, Segmentation, walk_back
+from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, named, sketch_of
+from compile_il.exact.recursion import exactly
+from compile_il.exact.scores import Priors, RunningSums, StepScores, centre, running_sums, starts_of, window_before
+from compile_il.exact.streaming import end_probs, forward, no_segments
+
+
+class _Best(NamedTuple):
+    """For each time and number of segments, the last segment of the best way to get there."""
+
+    start: Int[Array, "times counts-1"]
+    skill: Int[Array, "times counts-1"]
+    value: Float[Array, "times counts-1"]
+    """S_k of that segment."""
+
+
+def best_segmentation(
+    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Segmentation:
+    """The most probable segmentation (Viterbi), as `decode.best_segmentation`."""
+    centred = centre(steps, known.length)
+    sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
+    sketch = sketch_of(known, log_count.shape[0] - 1)
+
+    def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
+        return by_segment(by_skill, jnp.max(by_skill, axis=-1), sketch)
+
+    nothing = jnp.zeros((sums.before.shape[0], log_count.shape[0]))
+    return _best_path(value, nothing, sums, priors, known, log_count, centred.taken)
+
+
+def best_boundaries(
+    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Segmentation:
+    """The boundaries of which most can be expected to be right, as `decode.best_boundaries`."""
+    centred = centre(steps, known.length)
+    sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
+    max_segments = log_count.shape[0] - 1
+    sketch = sketch_of(known, max_segments)
+    totals = forward(sums, priors, known, log_count)[known.length] + log_count
+    only = exactly(jnp.argmax(totals), max_segments)
+
+    def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        return jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
+
+    bonus = end_probs(sums, priors, known, only)
+    return _best_path(value, bonus, sums, priors, known, only, centred.taken)
+
+
+def _best_path(
+    value: Callable[[Float[Array, "width K"]], Float[Array, "width columns"]],
+    bonus: Float[Array, "times counts"],
+    sums: RunningSums,
+    priors: Priors,
+    known: Known,
+    log_count: Float[Array, " counts"],
+    taken: Float[Array, ""],
+) -> Segmentation:
+    """The segmentation with the largest sum of its segments' values, and of `bonus[t, i]` where the i-th ends at t."""
+    num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
+    sketch = sketch_of(known, max_segments)
+
+    def extend(bests: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], _Best]:
+        window = window_before(end, num_times, priors)
+        by_skill = starts_of(end, window, sums, priors, known)
+        options = window.of(bests)[:, :-1] + value(by_skill)
+        origin = jnp.argmax(options, axis=0)
+        skill = jax.vmap(lambda i, row: named(jnp.argmax(row), i, sketch))(jnp.arange(max_segments), by_skill[origin])
+        last = _Best(window.first + origin, skill, jnp.take_along_axis(by_skill[origin], skill[:, None], axis=1)[:, 0])
+        return bests.at[end, 1:].set(jnp.max(options, axis=0) + bonus[end, 1:]), last
+
+    bests, last = jax.lax.scan(extend, no_segments(num_times, max_segments + 1), jnp.arange(1, num_times))
+    num_segments = jnp.argmax(bests[known.length, 1:] + log_count[1:]) + 1
+
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
+        return LastSegment(last.start[end - 1, i], last.skill[end - 1, i], last.value[end - 1, i])
+
+    walk = walk_back(last_segment, known.length, num_segments, max_segments)
+    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + taken)
+
+
+def sample_segmentation(
+    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+) -> Segmentation:
+    """One draw from the posterior, as `decode.sample_segmentation` but with other random numbers.
+
+    Only α is kept; the rows that the walk backwards meets, one for each segment, are computed again.
+    """
+    centred = centre(steps, known.length)
+    sums = running_sums(centred.steps)
+    num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
+    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
+    alphas = forward(sums, priors, known, log_count)
+    count_key, walk_key = jax.random.split(key)
+    num_segments = jax.random.categorical(count_key, alphas[known.length] + log_count)
+    keys = jax.random.split(walk_key, (max_segments, 2))
+
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
+        window = window_before(end, num_times, priors)
+        by_skill = starts_of(end, window, sums, priors, known)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        column = values[:, 0] if values.shape[1] == 1 else values[:, i]
+        origin = jax.random.categorical(keys[i, 0], window.of(alphas)[:, i] + column)
+        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, sketch)
+        return LastSegment(window.first + origin, skill, by_skill[origin, skill])
+
+    walk = walk_back(last_segment, known.length, num_segments, max_segments)
+    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + centred.taken)
