@@ -1,26 +1,56 @@
 """Training: what is held out, what is refused, which seed is kept, and that it learns."""
 
 import dataclasses
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from compile_il.config import Config
+from compile_il.config import Config, ConfigError
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
-from compile_il.fit import fit
+from compile_il.fit import Standing, Stopped, best_of, fit
 from compile_il.model import Model
+from compile_il.model_files import ModelError, load
 from compile_il.sources import hold_out, make_source
-from compile_il.train import Trainer
+from compile_il.train import Trained, Trainer
+from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.worlds import GridWorld, SymbolsWorld
 from tests.exact.small import SMALL, vector_demos
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each fit compiles its own step: keeps those that are the same."""
+    settings = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    for values in (settings, before):
+        for name, value in values.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+        if values is settings:
+            yield
+
+
 def weights(model: Model) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(model.skills, eqx.is_array))]
+
+
+def assert_same_weights(one: Model, other: Model) -> None:
+    for a, b in zip(weights(one), weights(other), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def held_out_likelihood(model: Model, demos: Demonstrations) -> float:
@@ -72,32 +102,45 @@ def test_demonstrations_that_the_settings_do_not_allow(
         make_source(vector_demos().with_labels(**labels), dataclasses.replace(SMALL, **settings))
 
 
-def test_the_best_seed_on_data_is_kept() -> None:
-    demos, config = vector_demos(20), dataclasses.replace(SMALL, num_seeds=2, num_iterations=4)
-    trainer = Trainer(config, make_source(demos, config))
-    state, losses = trainer.start(), np.zeros(2)
-    for iteration in range(config.num_iterations):
+def trained(trainer: Trainer) -> list[Model]:
+    state = trainer.start()
+    for iteration in range(trainer.config.num_iterations):
         state, losses = trainer.step(state, iteration)
-    assert np.isfinite(losses).all()
-    models = trainer.models(state)
+        assert np.isfinite(losses).all()
+    return trainer.models(state)
+
+
+TWO_SEEDS = dataclasses.replace(SMALL, num_seeds=2, num_iterations=4)
+
+
+def test_the_best_seed_on_data_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    demos = vector_demos(20)
+    trainer = Trainer(TWO_SEEDS, make_source(demos, TWO_SEEDS))
+    models = trained(trainer)
     likelihoods = [held_out_likelihood(model, trainer.source.held_out) for model in models]
     assert likelihoods[0] != likelihoods[1]
-    best = models[int(np.argmax(likelihoods))]
-    for kept in (trainer.best(state), fit(demos, config=config)):
-        for a, b in zip(weights(kept), weights(best), strict=True):
-            np.testing.assert_array_equal(a, b)
+    best = int(np.argmax(likelihoods))
+    kept = fit(demos, config=TWO_SEEDS, progress=True)
+    assert_same_weights(kept, models[best])
+    values = [f"{value:.2f}" for value in likelihoods]
+    told = f"Kept seed {best} of 2: held-out log-likelihood {values[best]}, the others {values[1 - best]}."
+    captured = capsys.readouterr()
+    assert told in captured.err
+    assert captured.out == ""
 
 
 def test_the_best_seed_on_a_world_is_kept() -> None:
-    config = dataclasses.replace(SMALL, num_seeds=2, num_iterations=2)
+    config = dataclasses.replace(TWO_SEEDS, num_iterations=2)
     trainer = Trainer(config, make_source(SymbolsWorld(num_tasks=3), config))
     assert len(trainer.source.held_out) == 256
-    state = trainer.start()
-    for iteration in range(config.num_iterations):
-        state, _ = trainer.step(state, iteration)
-    likelihoods = [held_out_likelihood(model, trainer.source.held_out) for model in trainer.models(state)]
-    assert held_out_likelihood(trainer.best(state), trainer.source.held_out) == max(likelihoods)
+    likelihoods = [held_out_likelihood(model, trainer.source.held_out) for model in trained(trainer)]
+    assert held_out_likelihood(fit(trainer.source.world, config=config), trainer.source.held_out) == max(likelihoods)
     assert likelihoods[0] != likelihoods[1]
+
+
+def test_a_seed_that_diverged_is_never_the_best() -> None:
+    assert best_of([Standing(np.nan, None), Standing(-9.0, None), Standing(-5.0, None)]) == 2
+    assert best_of([Standing(-7.0, 0.1), Standing(-np.inf, 1.0), Standing(np.nan, 1.0)]) == 0
 
 
 def test_training_can_start_again() -> None:
@@ -134,6 +177,79 @@ def test_half_precision_starts_where_full_precision_does() -> None:
     half = losses_of(dataclasses.replace(config, half_precision=True), 3, ahead=1)
     np.testing.assert_allclose(half, full, rtol=0.02)
     assert (half != full).any(), "nothing was computed in half precision"
+
+
+def events(folder: Path) -> dict[str, dict[int, float]]:
+    reader = EventAccumulator(str(folder / EVENTS_FOLDER))
+    reader.Reload()
+    return {name: {e.step: e.value for e in reader.Scalars(name)} for name in reader.Tags()["scalars"]}
+
+
+def test_a_run_leaves_log_curves_checkpoints_and_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demos, folder = vector_demos(20), tmp_path / "run"
+    model = fit(demos, config=TWO_SEEDS, out=folder, progress=False)
+    assert capsys.readouterr() == ("", ""), "nothing was to be shown"
+    assert {path.name for path in folder.iterdir()} == {"run.json", "log.jsonl", "tensorboard", "checkpoints", "model"}
+    assert_same_weights(load(folder), model)
+    rows = read_log(folder)
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
+    held_out = make_source(demos, TWO_SEEDS).held_out
+    assert rows[-1]["held_out_log_likelihood"] == held_out_likelihood(model, held_out)
+    for row in rows:
+        assert row["boundary_accuracy"] is None, "the truth is not known"
+        of_seed = row["by_seed"][row["seed"]]
+        assert (row["loss"], row["held_out_log_likelihood"]) == (of_seed["loss"], of_seed["log_likelihood"])
+        assert row["held_out_log_likelihood"] == max(entry["log_likelihood"] for entry in row["by_seed"])
+    curves = events(folder)
+    assert curves.keys() == {"loss", "held_out_log_likelihood", "seconds"}
+    for name, curve in curves.items():
+        assert curve == pytest.approx({row["iteration"]: row[name] for row in rows}, rel=1e-6), name
+
+
+def test_the_model_comes_back_from_the_last_checkpoint_and_training_may_be_prolonged(tmp_path: Path) -> None:
+    demos = vector_demos(20)
+    whole = fit(demos, config=SMALL, num_iterations=5)
+    fit(demos, config=SMALL, out=tmp_path)
+    shutil.rmtree(tmp_path / "model")
+    with pytest.raises(ModelError, match="run that has not ended yet"):
+        load(tmp_path)
+    with open(tmp_path / "log.jsonl", "ab") as file:
+        file.write(b'{"iteration": 3, "lo')
+    again = fit(demos, config=SMALL, out=tmp_path, resume=True)
+    assert_same_weights(load(tmp_path), again)
+    assert_same_weights(fit(demos, config=SMALL, num_iterations=5, out=tmp_path, resume=True), whole)
+    assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demos, step = vector_demos(20), Trainer.step
+
+    def interrupted(trainer: Trainer, state: Trained, iteration: int) -> Any:
+        if iteration == 1:
+            signal.raise_signal(signal.SIGINT)
+        return step(trainer, state, iteration)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", interrupted)
+        with pytest.raises(
+            Stopped, match=r"after iteration 2 of 3; all is saved. To go on, .*resume=True \(--resume\)"
+        ):
+            fit(demos, config=SMALL, out=tmp_path)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["2"]
+    resumed = fit(demos, config=SMALL, out=tmp_path, resume=True)
+    assert_same_weights(resumed, fit(demos, config=SMALL))
+    assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2, 3]
+
+
+def test_what_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(DemonstrationError, match="too few for 5 segments"):
+        fit(vector_demos(), config=SMALL, num_segments=5, out=folder)
+    with pytest.raises(ConfigError, match="num_skills is 0: use at least 1"):
+        fit(vector_demos(), config=SMALL, num_skills=0, out=folder)
+    assert not folder.exists()
 
 
 def test_grid_pickup_is_learned_without_labels() -> None:

@@ -65,8 +65,9 @@ class Checkpoints:
         if self._manager.latest_step() == checkpoint.iteration:
             return
         arrays = _named_arrays(checkpoint.state)
-        about = {"iteration": checkpoint.iteration, "seconds": checkpoint.seconds}
-        about |= {"digest": _digest(arrays, **about)}
+        digest = _digest(arrays, checkpoint.iteration, checkpoint.seconds)
+        about = {"iteration": checkpoint.iteration, "seconds": checkpoint.seconds, "digest": digest}
+        about |= {"layout": _layout(arrays)}
         parts = ocp.args.Composite(state=ocp.args.StandardSave(arrays), about=ocp.args.JsonSave(about))
         folder = self.folder / str(checkpoint.iteration)
         try:
@@ -95,20 +96,24 @@ class Checkpoints:
 
         self._check_sums(step)
         places = _places(like)
-        parts = ocp.args.Composite(state=ocp.args.StandardRestore(places), about=ocp.args.JsonRestore())
         try:
             with _quiet():
-                found = self._manager.restore(step, args=parts)
-            about, arrays = found["about"], found["state"]
-            iteration, seconds = int(about["iteration"]), float(about["seconds"])
-            read = {name: np.asarray(array) for name, array in arrays.items()}
-            sound = _digest(read, iteration, seconds) == about["digest"]
-            state = _fill(like, arrays)
+                about = self._manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
+                iteration, seconds, digest = int(about["iteration"]), float(about["seconds"]), about["digest"]
+                if fits := about["layout"] == _layout(places):
+                    parts = ocp.args.Composite(state=ocp.args.StandardRestore(places))
+                    arrays = self._manager.restore(step, args=parts)["state"]
         except Exception as error:  # damaged bytes surface as errors of many classes
             raise self._damaged(step, f"cannot be read ({_first_line(error)})") from error
-        if not sound or iteration != step:
+        if not fits:
+            raise CheckpointError(
+                f"The checkpoint {self.folder / str(step)} is of a model with other arrays: resume with the version of "
+                "compile-il that wrote it, or start anew in another folder."
+            )
+        read = {name: np.asarray(array) for name, array in arrays.items()}
+        if _digest(read, iteration, seconds) != digest or iteration != step:
             raise self._damaged(step, "does not hold the numbers that were written")
-        return Checkpoint(state, iteration, seconds)
+        return Checkpoint(_fill(like, arrays), iteration, seconds)
 
     def _check_sums(self, step: int) -> None:
         folder = self.folder / str(step)
@@ -162,17 +167,21 @@ def _fill(like: Trained, arrays: dict[str, jax.Array]) -> Trained:
     return jax.tree_util.tree_map_with_path(lambda path, leaf: arrays[_name(path)] if leaf.size else leaf, like)
 
 
+def _layout(arrays: dict[str, Any]) -> list[str]:
+    """Names, kinds and shapes."""
+    return [f"{name} {array.dtype} {list(array.shape)}" for name, array in sorted(arrays.items())]
+
+
 def _digest(arrays: dict[str, np.ndarray], iteration: int, seconds: float) -> str:
-    digest = hashlib.sha256(f"{iteration} {seconds!r}".encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+    digest = hashlib.sha256(f"{iteration} {seconds!r} {_layout(arrays)}".encode())
+    for _, array in sorted(arrays.items()):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    """The sum of every file of a checkpoint but the sums themselves."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUMS_FILE)
+    """The sum of every file of a checkpoint but the sums themselves, complete or just being written."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and SUMS_FILE not in path.name)
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

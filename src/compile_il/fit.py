@@ -28,7 +28,18 @@ CHECKPOINT_SECONDS = 60.0
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop, and has saved what it had; the message says how to go on."""
+    """Training was asked to stop, and has saved what it had; the message says how to go on.
+
+    Args:
+      iteration: iterations done.
+      total: iterations asked for.
+    """
+
+    def __init__(self, iteration: int, total: int):
+        self.where = f"after iteration {iteration} of {total}; all is saved."
+        super().__init__(
+            f"{self.where} To go on, fit again with the same data, settings and folder, and resume=True (--resume)."
+        )
 
 
 def fit(
@@ -45,7 +56,7 @@ def fit(
 
     Args:
       demos: demonstrations; or the name of a world (or a world), of which fresh ones are made in each step.
-      config: all settings at once; or
+      config: all settings at once; those given one by one change it.
       out: a folder for the log, for checkpoints and for the model; nothing is written if None.
       resume: whether to go on with the run in `out`, from its last checkpoint.
       progress: whether to show a bar; by default, where there is a terminal.
@@ -57,65 +68,82 @@ def fit(
       are most likely.
     """
     config = dataclasses.replace(config or Config(), **settings)
-    if out is None:
-        trainer = Trainer(config, make_source(demos, config))
-        return _train(trainer, _Run(trainer.start()), progress)
     source = make_source(demos, config)
+    if out is None:
+        trainer = Trainer(config, source)
+        return _train(trainer, _Run(trainer.start()), progress)
     folder = open_run(out, config, fingerprint(demos), resume=resume)
     trainer = Trainer(config, source)
-    with contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
-        last = checkpoints.latest(trainer.start()) or Checkpoint(trainer.start(), 0, 0.0)
+    with StopRequest() as request, contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
+        start = trainer.start()
+        last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
         with TrainingLog(folder, resumed_at=last.iteration) as log:
-            run = _Run(last.state, last.iteration, last.seconds, checkpoints, checkpoint_seconds, log)
+            run = _Run(last.state, last.iteration, last.seconds, _Traces(checkpoints, checkpoint_seconds, log, request))
             model = _train(trainer, run, progress)
-    model.save(folder / MODEL_FOLDER, overwrite=True)
+        with request.unbroken():
+            model.save(folder / MODEL_FOLDER, overwrite=True)
+    if request.requested:  # too late to stop anything here, but not for what the caller does next
+        raise Stopped(run.iteration, config.num_iterations)
     return model
+
+
+class _Traces(NamedTuple):
+    """Where a training leaves its traces, and who may stop it."""
+
+    checkpoints: Checkpoints
+    checkpoint_seconds: float
+    log: TrainingLog
+    request: StopRequest
 
 
 @dataclasses.dataclass
 class _Run:
-    """A training under way, and where it leaves its traces."""
+    """A training under way. Without traces there is nothing to save, and Ctrl-C simply ends the program."""
 
     state: Trained
     iteration: int = 0
     """Iterations done."""
     seconds: float = 0.0
-    checkpoints: Checkpoints | None = None
-    checkpoint_seconds: float = CHECKPOINT_SECONDS
-    log: TrainingLog | None = None
+    """Seconds they took."""
+    traces: _Traces | None = None
+
+    def __post_init__(self) -> None:
+        self._saved = time.monotonic()
 
     def save(self) -> None:
-        """Writes a checkpoint, where there is a folder for it."""
-        if self.checkpoints is not None:
-            self.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
+        """Writes a checkpoint."""
+        if self.traces is not None:
+            with self.traces.request.unbroken():
+                self.traces.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
+            self._saved = time.monotonic()
+
+    def save_if_due(self) -> None:
+        """Writes a checkpoint if the last one is old."""
+        if self.traces is not None and time.monotonic() - self._saved > self.traces.checkpoint_seconds:
+            self.save()
+
+    def stop_if_asked(self, total: int) -> None:
+        """Saves and leaves."""
+        if self.traces is not None and self.traces.request.requested:
+            self.save()
+            raise Stopped(self.iteration, total)
 
 
 def _train(trainer: Trainer, run: _Run, progress: bool | None) -> Model:
     total = trainer.config.num_iterations
     every = max(1, -(-total // NUM_CHECKS))
-    # Without a folder there is nothing to save, and Ctrl-C simply ends the program.
-    stop = StopRequest() if run.checkpoints is not None else contextlib.nullcontext(None)
-    with stop as request, ProgressBar(total, run.iteration, progress) as bar:
-        began, saved = time.monotonic() - run.seconds, time.monotonic()
+    with ProgressBar(total, run.iteration, progress) as bar:
+        watched = bar.shown or run.traces is not None
+        began = time.monotonic() - run.seconds
         while run.iteration < total:
+            run.stop_if_asked(total)
             run.state, losses = trainer.step(run.state, run.iteration)
             run.iteration += 1
+            run.seconds = time.monotonic() - began
             bar.advance()
-            watched = bar.shown or run.log is not None
             if watched and (run.iteration % every == 0 or run.iteration == total):
-                run.seconds = time.monotonic() - began
                 _check(trainer, run, losses, bar)
-            if time.monotonic() - saved > run.checkpoint_seconds:
-                run.seconds = time.monotonic() - began
-                run.save()
-                saved = time.monotonic()
-            if request is not None and request.requested:
-                run.seconds = time.monotonic() - began
-                run.save()
-                raise Stopped(
-                    f"after iteration {run.iteration} of {total}; saved. To go on, fit again with the same data, "
-                    "settings and folder, and resume=True (--resume)."
-                )
+            run.save_if_due()
         run.save()
         return _best(trainer, run.state, bar)
 
@@ -123,7 +151,7 @@ def _train(trainer: Trainer, run: _Run, progress: bool | None) -> Model:
 def _check(trainer: Trainer, run: _Run, losses: jax.Array, bar: ProgressBar) -> None:
     """Scores held-out demonstrations, for the log and for the bar."""
     standings = compare_seeds(trainer, run.state)
-    best = int(np.argmax([standing.log_likelihood for standing in standings]))
+    best = best_of(standings)
     check = Check(
         iteration=run.iteration,
         seconds=round(run.seconds, 2),
@@ -133,9 +161,9 @@ def _check(trainer: Trainer, run: _Run, losses: jax.Array, bar: ProgressBar) -> 
         boundary_accuracy=standings[best].boundary_accuracy,
     )
     bar.tell(check)
-    if run.log is not None:
+    if run.traces is not None:
         by_seed = [standing._asdict() | {"loss": float(loss)} for standing, loss in zip(standings, losses, strict=True)]
-        run.log.write(check._asdict() | {"by_seed": by_seed})
+        run.traces.log.write(check._asdict() | {"by_seed": by_seed})
 
 
 class Standing(NamedTuple):
@@ -157,13 +185,19 @@ def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
     return standings
 
 
+def best_of(standings: list[Standing]) -> int:
+    """The seed with the best held-out likelihood; one that has diverged, and has none, is never the best."""
+    return int(np.argmax(np.nan_to_num([standing.log_likelihood for standing in standings], nan=-np.inf)))
+
+
 def _best(trainer: Trainer, state: Trained, bar: ProgressBar) -> Model:
     """The model with the best likelihood of held-out demonstrations."""
     models = trainer.models(state)
     if len(models) == 1:
         return models[0]
-    likelihoods = [standing.log_likelihood for standing in compare_seeds(trainer, state)]
-    best = int(np.argmax(likelihoods))
-    others = ", ".join(f"{value:.2f}" for seed, value in enumerate(likelihoods) if seed != best)
-    bar.say(f"Kept seed {best} of {len(models)}: held-out log-likelihood {likelihoods[best]:.2f}, the others {others}.")
+    standings = compare_seeds(trainer, state)
+    best = best_of(standings)
+    values = [f"{standing.log_likelihood:.2f}" for standing in standings]
+    others = ", ".join(value for seed, value in enumerate(values) if seed != best)
+    bar.say(f"Kept seed {best} of {len(models)}: held-out log-likelihood {values[best]}, the others {others}.")
     return models[best]

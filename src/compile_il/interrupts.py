@@ -1,7 +1,9 @@
 """Stopping politely: a signal sets a mark, and the loop that it would have torn apart ends between two steps."""
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -9,28 +11,40 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Inside the `with` block, Ctrl-C (or a request to terminate) is noted; a second Ctrl-C acts as it always does.
+    """Inside the `with` block, Ctrl-C (or a request to terminate) is noted; a second one interrupts at once.
 
-    Signals reach the main thread only; in another one nothing is noted and nothing changes.
+    Signals that are ignored outside, as Ctrl-C is in background jobs of a script, stay ignored. Signals reach the main
+    thread only; in another one nothing is noted and nothing changes.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self._unbroken = False
         self._before: dict[int, Any] = {}
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.requested = True
-        self._restore()
+    @contextlib.contextmanager
+    def unbroken(self) -> Iterator[None]:
+        """A block that no impatience breaks, such as writing what must not be lost; keep it short."""
+        self._unbroken = True
+        try:
+            yield
+        finally:
+            self._unbroken = False
 
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before = {}
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        impatient = self.requested and not self._unbroken
+        self.requested = True
+        if impatient:
+            raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._note) for number in heeded}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._restore()
+        for number, handler in self._before.items():
+            # None is a handler that Python did not install, and cannot put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before = {}

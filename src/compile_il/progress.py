@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 
 class Check(NamedTuple):
@@ -38,24 +39,25 @@ class ProgressBar:
 
     def __init__(self, total: int, done: int, shown: bool | None):
         self.shown = sys.stderr.isatty() if shown is None else shown
+        # The bar takes what room the words leave: in 80 columns nothing may be cut.
         columns = (
-            TextColumn("training"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, max_width=40)),
+            TextColumn("{task.completed}/{task.total}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(elapsed_when_finished=True, table_column=Column(no_wrap=True)),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
         )
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=not self.shown)
-        self._task = self._bar.add_task("", total=total, completed=done)
+        self._bar = Progress(*columns, console=Console(stderr=True), disable=not self.shown, expand=True)
+        self._task = self._bar.add_task("compiling", total=total, completed=done)
+        self._words = ""
 
     def advance(self) -> None:
         """One more iteration."""
-        self._bar.advance(self._task)
+        self._bar.update(self._task, advance=1, description=self._words)
 
     def tell(self, check: Check) -> None:
         """Shows the last scores."""
-        self._bar.update(self._task, description=check.in_words())
+        self._words = check.in_words()
+        self._bar.update(self._task, description=self._words)
 
     def say(self, sentence: str) -> None:
         """A sentence above the bar."""

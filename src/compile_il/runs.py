@@ -7,6 +7,7 @@
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -62,8 +63,13 @@ def _prepare(folder: Path, config: Config, data: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in _leftovers(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    started = {"data": data, "settings": config.to_json()}
     with replace_file(folder / RUN_FILE) as temporary:
-        temporary.write_text(json.dumps({"data": data, "settings": config.to_json()}, indent=2) + "\n")
+        temporary.write_text(json.dumps(started | {"sha256": _sum(started)}, indent=2) + "\n")
+
+
+def _sum(started: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(started, sort_keys=True).encode()).hexdigest()
 
 
 def _leftovers(folder: Path) -> list[Path]:
@@ -92,9 +98,13 @@ def _check_same(folder: Path, config: Config, data: str) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        started = json.loads(path.read_text())
+        started = json.loads(path.read_bytes())
+        promised = started.pop("sha256")
+        if _sum(started) != promised:
+            raise ValueError("it does not hold what was written")
         return {"data": started["data"], "settings": Config.from_json(started["settings"])}
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
         raise RunError(
-            f"{path} cannot be read ({error}): it is damaged. Copy the folder again, or start anew elsewhere."
+            f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged. Copy the folder again, or start "
+            "anew elsewhere."
         ) from error

@@ -46,7 +46,9 @@ class Trainer:
         self.key = jax.random.key(config.seed)
         self.optimiser = optax.adam(config.learning_rate)
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
-        skills = eqx.filter_vmap(make)(jax.random.split(jax.random.fold_in(self.key, 0), config.num_seeds))
+        keys = jax.random.split(jax.random.fold_in(self.key, 0), config.num_seeds)
+        # One program instead of one for each small array: on a cold start that is seconds.
+        skills = eqx.filter_jit(eqx.filter_vmap(make))(keys)
         self._params, self._static = eqx.partition(skills, eqx.is_inexact_array)
         self._priors = self._model(0, self._params).priors(source.max_length)
         count = config.num_segments
@@ -58,7 +60,7 @@ class Trainer:
     def start(self) -> Trained:
         """Fresh parameters."""
         params = jax.tree.map(jnp.copy, self._params)  # a step consumes the state that it is given
-        return Trained(params, jax.vmap(self.optimiser.init)(params))
+        return Trained(params, jax.jit(jax.vmap(self.optimiser.init))(params))
 
     def step(self, state: Trained, iteration: int) -> tuple[Trained, Float[Array, " seeds"]]:
         """One update of every seed, each with its own batch, which depends on the iteration and on nothing before."""

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,23 +21,18 @@ class TrainingLog:
     """
 
     def __init__(self, folder: Path, *, resumed_at: int = 0):
-        from tensorboard.summary import Writer
-
-        kept = [row for row in read_log(folder) if row.get("iteration", 0) <= resumed_at] if resumed_at else []
+        kept = [row for row in read_log(folder) if row["iteration"] <= resumed_at]
         with replace_file(folder / LOG_FILE) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in kept))
         self._rows = open(folder / LOG_FILE, "a")  # noqa: SIM115 - closed by __exit__
-        self._events = Writer(str(folder / EVENTS_FOLDER))
+        self._events = Events(folder / EVENTS_FOLDER, resumed_at)
 
     def write(self, row: dict[str, Any]) -> None:
         """One row; every number in it but the iteration becomes a curve."""
         self._rows.write(json.dumps(row) + "\n")
         self._rows.flush()
         os.fsync(self._rows.fileno())
-        for name, value in row.items():
-            if isinstance(value, float):
-                self._events.add_scalar(name, value, row["iteration"])
-        self._events.flush()
+        self._events.write(row["iteration"], {name: v for name, v in row.items() if isinstance(v, float)})
 
     def __enter__(self) -> Self:
         return self
@@ -47,15 +42,46 @@ class TrainingLog:
         self._events.close()
 
 
+class Events:
+    """Curves in TensorBoard's format; each session of a run writes a file of its own.
+
+    Args:
+      folder: for the files.
+      resumed_at: iterations done before; TensorBoard is told to forget what earlier sessions wrote after them.
+    """
+
+    def __init__(self, folder: Path, resumed_at: int):
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._writer = EventFileWriter(str(folder))
+        started = SessionLog(status=SessionLog.START)
+        self._writer.add_event(Event(wall_time=time.time(), step=resumed_at + 1, session_log=started))
+
+    def write(self, iteration: int, values: dict[str, float]) -> None:
+        """One point of each curve."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._writer.add_event(Event(wall_time=time.time(), step=iteration, summary=Summary(value=points)))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._writer.close()
+
+
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log; a last line that was cut off is left out."""
+    """The rows of a run's log; a line that was cut off or damaged is left out."""
     path = folder / LOG_FILE
-    return list(_rows(path.read_text().splitlines())) if path.exists() else []
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [row for row in map(_row, lines) if row is not None]
 
 
-def _rows(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
-    for line in lines:
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("iteration"), int) else None

@@ -1,4 +1,4 @@
-"""The command, as a person types it."""
+"""`compile-il generate`, and what all commands share."""
 
 import dataclasses
 import importlib.metadata
@@ -12,6 +12,7 @@ import pytest
 import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.generate import WorldName, WorldOptions
+from tests.cli.typed import fails
 
 
 def test_generate_writes_what_demonstrate_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,15 +21,6 @@ def test_generate_writes_what_demonstrate_gives(tmp_path: Path, capsys: pytest.C
     assert cil.Demonstrations.load(out) == cil.demonstrate("grid-pickup", num_demos=20, num_tasks=2)
     assert "20 episodes" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["pickup.npz"]
-
-
-def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code not in (0, None)
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return " ".join((captured.out + captured.err).replace("│", " ").split())
 
 
 def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,34 +136,23 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    for word in ("generate", "demo", "Demonstrations in, skills out"):
+    for word in ("demo", "generate", "train", "segment", "evaluate", "report", "Demonstrations in, skills out"):
         assert word in text
 
 
-def test_demo_draws_every_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["demo", "--out", str(tmp_path / "demo"), "--num-demos", "5"])
-    written = sorted(path.name for path in (tmp_path / "demo").iterdir())
-    assert written == ["grid-pickup.npz", "grid-visit.npz", "reacher.npz", "symbols.npz", "worlds.png"]
-    assert (tmp_path / "demo" / "worlds.png").read_bytes().startswith(b"\x89PNG")
-    assert "exists" in fails(["demo", "--out", str(tmp_path / "demo"), "--num-demos", "5"], capsys)
-
-
-@pytest.mark.parametrize("name", [*cil.WORLDS, "worlds.png"])
-def test_demo_checks_every_file_first(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    existing = tmp_path / (name if name.endswith("png") else f"{name}.npz")
-    existing.write_text("precious")
-    assert f"{existing} exists" in fails(["demo", "--out", str(tmp_path)], capsys)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
-
-
-def test_demo_makes_no_folder_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--num-demos is 0" in fails(["demo", "--out", str(tmp_path / "demo"), "--num-demos", "0"], capsys)
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_text("precious")
-    (tmp_path / "lost").symlink_to(tmp_path / "missing")
-    for name in ("file", "lost"):
-        assert f"{name} is not a folder: name another one" in fails(["demo", "--out", str(tmp_path / name)], capsys)
-    assert (tmp_path / "file").read_text() == "precious"
+@pytest.mark.parametrize("command", ["demo", "generate", "train", "segment", "evaluate", "report"])
+def test_help_fits_into_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    usage, *lines = capsys.readouterr().out.splitlines()
+    assert usage.startswith(f"usage: compile-il {command} ")
+    assert len(usage) <= 100
+    assert max(map(len, lines)) <= 80
+    assert f"compile-il {command} " in "\n".join(lines), "there is no example"
 
 
 @pytest.mark.parametrize("module", ["compile_il", "compile_il.cli"])

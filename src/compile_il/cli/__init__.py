@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import fail, stop
+from compile_il.cli.console import Interrupted, command_line, fail, stop
 from compile_il.cli.demo import Demo
 from compile_il.cli.evaluate import Evaluate
 from compile_il.cli.generate import Generate
@@ -18,7 +18,7 @@ from compile_il.cli.train import Train
 DESCRIPTION = """Demonstrations in, skills out.
 
 Finds the skills inside demonstrations, after CompILE (Kipf et al., ICML 2019).
-`compile-il COMMAND --help` tells more, `compile-il --version` which version this is."""
+`compile-il COMMAND --help` tells more, `compile-il --version` the version."""
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
         fail(str(error))
     except MemoryError:
         fail("the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")
-    except KeyboardInterrupt as interrupt:
-        # Training says what it has saved; everything else leaves nothing half-written behind.
-        stop(f" {interrupt}" if str(interrupt) else "; nothing half-written is left behind")
+    except Interrupted as interrupt:
+        stop(f" {interrupt.words}: {command_line([*arguments, *interrupt.more])}")
+    except KeyboardInterrupt:
+        stop("; nothing half-written is left behind")

@@ -1,6 +1,9 @@
 """What the commands share: how they speak, and what they refuse."""
 
+import shlex
+import shutil
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
@@ -15,6 +18,33 @@ from rich.progress import (
 from rich.text import Text
 
 MAX_SEED = 2**32 - 1
+
+
+class Interrupted(KeyboardInterrupt):
+    """A command was stopped by the person at the keyboard, and can be run again.
+
+    Args:
+      words: where it stopped, and what running it again will do.
+      more: what to add to the arguments that it was given.
+    """
+
+    def __init__(self, words: str, more: list[str]):
+        self.words, self.more = words, more
+        super().__init__(words)
+
+
+def command_line(arguments: list[str]) -> str:
+    """What to type into a shell to run this program, the way it was started, with some arguments."""
+    return shlex.join([*_program(), *arguments])
+
+
+def _program() -> list[str]:
+    started = sys.argv[0]
+    if Path(started).name == "__main__.py":  # python -m compile_il
+        return [sys.executable, "-m", "compile_il"]
+    found = shutil.which("compile-il")
+    elsewhere = Path(started).name == "compile-il" and (found is None or not Path(found).samefile(started))
+    return [started] if elsewhere else ["compile-il"]
 
 
 def check_numbers(num_demos: int, seed: int) -> None:

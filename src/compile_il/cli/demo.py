@@ -1,28 +1,32 @@
 """`compile-il demo`: the whole way once, from demonstrations to skills at work, in a few minutes on two cores."""
 
 import dataclasses
-import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
 from rich.console import Console
 
-from compile_il.cli.console import check_numbers, say
+from compile_il.cli.console import Interrupted, check_numbers, say
+from compile_il.cli.demo_folder import open_demo_folder
 
 if TYPE_CHECKING:
     from compile_il.demos import Demonstrations
     from compile_il.evaluate import Evaluation
 
-DEMO_WORLDS = {"grid-pickup": 450, "reacher": 400}
-"""Iterations that bring the boundaries of each world to all but perfection with the default sizes."""
+DEMO_WORLDS: dict[str, dict[str, Any]] = {
+    "grid-pickup": {"num_skills": 32, "num_iterations": 1000},
+    "reacher": {"num_skills": 10, "num_iterations": 1000},
+}
+"""Boundaries are right after 400 iterations; skills that can be run need more of them, and more skills."""
 TEST_TASKS = (3, 5)
 """Training sees lists of three tasks; lists of five are longer than any it has seen."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Demo:
-    """Train without labels, segment unseen demonstrations, run the skills in unseen levels, and show it all.
+    """Find skills in two worlds, put them to work on unseen levels, show it all.
 
     compile-il demo --out demo
     """
@@ -31,8 +35,10 @@ class Demo:
     """The folder to write to: demonstrations, runs with their models, and a page for each world."""
     num_demos: int = 512
     """Unseen demonstrations of 3 tasks, and as many of 5."""
-    num_iterations: int | None = None
-    """Steps of training; what each world needs if None."""
+    num_iterations: Annotated[
+        int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: what each world needs)")
+    ] = None
+    """Steps of training."""
     seed: int = 0
     """Of training."""
     overwrite: bool = False
@@ -40,11 +46,20 @@ class Demo:
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then does one world after the other."""
+        check_numbers(self.num_demos, self.seed)
+        if self.num_iterations is not None and self.num_iterations < 1:
+            raise ValueError(f"--num-iterations is {self.num_iterations}: use at least 1.")
+        open_demo_folder(self.out, DEMO_WORLDS, map(self._page, DEMO_WORLDS), overwrite=self.overwrite)
+        try:
+            self._run_worlds(console)
+        except KeyboardInterrupt as interrupt:
+            more = [] if self.overwrite else ["--overwrite"]
+            raise Interrupted("before the demo was complete. To start it again", more) from interrupt
+
+    def _run_worlds(self, console: Console) -> None:
         from compile_il.cli.evaluate import score_table
         from compile_il.report.tables import PAPER_UNSUPERVISED
 
-        check_numbers(self.num_demos, self.seed)
-        self._make_folder()
         began = time.perf_counter()
         scores: dict[str, Evaluation] = {}
         for number, world in enumerate(DEMO_WORLDS, start=1):
@@ -54,8 +69,8 @@ class Demo:
         console.print(score_table(scores, paper))
         say(
             console,
-            f"Trained without labels on three tasks; scored on {self.num_demos} unseen levels a row. The paper shows "
-            "its grid world in figures only.",
+            f"Trained without labels on three tasks; scored on {self.num_demos} unseen levels a column. The paper "
+            "shows its grid world in figures only.",
         )
         pages = " and ".join(str(self._page(world)) for world in DEMO_WORLDS)
         say(console, f"{time.perf_counter() - began:.0f} s in all. Look at ", (pages, "bold"))
@@ -68,10 +83,10 @@ class Demo:
         from compile_il.training_log import read_log
 
         folder = self.out / world
-        iterations = self.num_iterations or DEMO_WORLDS[world]
-        model = fit(
-            world, num_segments=3, num_skills=10, num_iterations=iterations, seed=self.seed, out=folder, progress=True
-        )
+        settings = DEMO_WORLDS[world]
+        if self.num_iterations is not None:
+            settings = settings | {"num_iterations": self.num_iterations}
+        model = fit(world, num_segments=3, seed=self.seed, out=folder, progress=True, **settings)
         sets: list[Shown] = []
         scores: dict[str, Evaluation] = {}
         for tasks in TEST_TASKS:
@@ -97,15 +112,3 @@ class Demo:
 
     def _page(self, world: str) -> Path:
         return self.out / ("report.html" if world == "grid-pickup" else f"{world}.html")
-
-    def _make_folder(self) -> None:
-        """An empty folder, or one in which there is nothing but what an earlier demo left."""
-        if self.out.is_symlink() or (self.out.exists() and not self.out.is_dir()):
-            raise NotADirectoryError(f"{self.out} is not a folder: name another one with --out.")
-        self.out.mkdir(parents=True, exist_ok=True)
-        ours = {*DEMO_WORLDS, *(self._page(world).name for world in DEMO_WORLDS)}
-        for entry in sorted(self.out.iterdir()):
-            if entry.name not in ours or not self.overwrite:
-                raise FileExistsError(f"{entry} exists: name another folder, or pass --overwrite to replace a demo.")
-        for entry in self.out.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -12,8 +13,8 @@ from compile_il.cli.console import check_numbers, say
 from compile_il.cli.generate import WorldName
 from compile_il.evaluate import TEST_SEED, Evaluation
 
-COLUMNS = {
-    "boundaries": "boundary_accuracy",
+ROWS = {
+    "boundaries hit": "boundary_accuracy",
     "F1": "f1",
     "F1, 1 step off": "f1_tolerance_1",
     "number right": "count_accuracy",
@@ -21,28 +22,29 @@ COLUMNS = {
     "exact match": "exact_match",
     "online": "online",
 }
+PAPER_ROW = "  in the paper"
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """Score a trained model on unseen levels: boundaries, reconstruction, and skills at work in the world.
+    """Score a trained model on unseen levels of a world.
 
     compile-il evaluate runs/pickup grid-pickup --num-tasks 3 5
     """
 
-    model: tyro.conf.Positional[Path]
+    model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
-    world: tyro.conf.Positional[WorldName]
-    """The world it was trained in."""
-    num_tasks: tuple[int, ...] = (3, 5)
-    """Lengths of task lists; one row of scores for each."""
+    world: Annotated[WorldName, tyro.conf.arg(metavar="WORLD"), tyro.conf.Positional]
+    """The one it was trained in: grid-pickup, grid-visit, reacher or symbols."""
+    num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
+    """Lengths of task lists; one column of scores for each."""
     num_demos: int = 1024
     """Levels."""
     seed: int = TEST_SEED
     """Which levels."""
     count_unknown: bool = False
     """Do not tell the model how many segments there are."""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
     """A file for the scores, as JSON."""
     overwrite: bool = False
     """Replace the file if it exists."""
@@ -78,13 +80,14 @@ class Evaluate:
 
 
 def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:
-    """Scores in per cent, one row a set of levels; the paper's boundary accuracy beside, where there is one."""
-    table = Table("per cent", *([] if paper is None else ["the paper's boundaries"]))
-    shown = [name for name, field in COLUMNS.items() if any(getattr(s, field) is not None for s in scores.values())]
-    for name in shown:
-        table.add_column(name, justify="right")
-    for name, score in scores.items():
-        values = [getattr(score, COLUMNS[column]) for column in shown]
-        cells = ["-" if value is None else f"{100 * value:.1f}" for value in values]
-        table.add_row(name, *([] if paper is None else [paper.get(name, "-")]), *cells)
+    """Scores in per cent, one column a set of levels; the paper's boundary accuracy below ours, where it is given."""
+    table = Table("per cent")
+    for name in scores:
+        table.add_column(name.replace(", ", "\n"), justify="right")
+    for name, field in ROWS.items():
+        values = [getattr(score, field) for score in scores.values()]
+        if any(value is not None for value in values):
+            table.add_row(name, *("-" if value is None else f"{100 * value:.1f}" for value in values))
+        if field == "boundary_accuracy" and paper is not None:
+            table.add_row(PAPER_ROW, *(paper.get(name, "-") for name in scores))
     return table

@@ -53,8 +53,8 @@ class Generate:
     compile-il generate grid-pickup --num-demos 1000 --num-tasks 3 --out pickup.npz
     """
 
-    world: tyro.conf.Positional[WorldName]
-    """Which world."""
+    world: Annotated[WorldName, tyro.conf.arg(metavar="WORLD"), tyro.conf.Positional]
+    """Which world: grid-pickup, grid-visit, reacher or symbols."""
     out: Path
     """The file to write: an npz of plain arrays, which `compile_il.Demonstrations.load` reads."""
     num_demos: int = 1000

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -17,9 +18,13 @@ class Report:
     compile-il report runs/pickup pickup.npz --out report.html
     """
 
-    model: tyro.conf.Positional[Path]
+    model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
-    demos: tyro.conf.Positional[tuple[Path, ...]]
+    demos: Annotated[
+        tuple[Path, ...],
+        tyro.conf.arg(metavar="DEMOS...", help_behavior_hint="(at least one)"),
+        tyro.conf.Positional,
+    ]
     """Files of demonstrations."""
     out: Path = Path("report.html")
     """The page to write."""

@@ -26,9 +26,9 @@ class Segment:
     compile-il segment runs/pickup pickup.npz --out segments.jsonl
     """
 
-    model: tyro.conf.Positional[Path]
+    model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
-    demos: tyro.conf.Positional[Path]
+    demos: Annotated[Path, tyro.conf.arg(metavar="DEMOS"), tyro.conf.Positional]
     """A file of demonstrations."""
     out: Path
     """The file to write: one JSON object a line for each demonstration."""

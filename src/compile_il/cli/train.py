@@ -1,14 +1,14 @@
 """`compile-il train`: skills from demonstrations, or from a world that makes them."""
 
 import dataclasses
-import sys
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import say
+from compile_il.cli.console import Interrupted, say
 from compile_il.config import Config
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ class Train:
     """Find skills in demonstrations.
 
     compile-il train grid-pickup --num-segments 3 --num-skills 10 --out runs/pickup
+
     compile-il train mine.npz --num-segments None --out runs/mine
     """
 
-    source: tyro.conf.Positional[str]
+    source: Annotated[str, tyro.conf.arg(metavar="SOURCE"), tyro.conf.Positional]
     """A file of demonstrations, or the name of a world, of which fresh ones are made in each step."""
     out: Path
     """The folder for the log, checkpoints and the model."""
@@ -36,6 +37,7 @@ class Train:
     def run(self, console: Console) -> None:
         """Trains, and says where the model is."""
         from compile_il.fit import Stopped, fit
+        from compile_il.runs import holds_run
         from compile_il.training_log import read_log
 
         demos = demonstrations_or_world(self.source)
@@ -47,20 +49,30 @@ class Train:
                 resume=self.resume,
                 checkpoint_seconds=self.checkpoint_seconds,
             )
-        except Stopped as stopped:
-            again = [*sys.argv[1:], *([] if self.resume else ["--resume"])]
-            words = str(stopped).partition(" To go on")[0]
-            raise KeyboardInterrupt(f"{words} To go on: compile-il {' '.join(again)}") from stopped
-        last = read_log(self.out)[-1]
-        accuracy = last["boundary_accuracy"]
-        boundaries = "" if accuracy is None else f", {100 * accuracy:.1f} % of true boundaries hit"
-        kept = f"seed {last['seed']} of {self.config.num_seeds} kept; " if self.config.num_seeds > 1 else ""
+        except KeyboardInterrupt as interrupt:
+            if not holds_run(self.out):
+                raise
+            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; the last checkpoint is kept."
+            raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
+        for last in read_log(self.out)[-1:]:
+            say(console, summary(last, self.config.num_seeds))
         say(
             console,
-            f"{last['iteration']} iterations, {last['seconds']:.0f} s; {kept}held-out log-likelihood "
-            f"{last['held_out_log_likelihood']:.2f}{boundaries}",
+            "The model: ",
+            (str(self.out), "bold"),
+            f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}",
         )
-        say(console, "The model: ", (str(self.out), "bold"), f"; curves: tensorboard --logdir {self.out}")
+
+
+def summary(last: dict[str, Any], num_seeds: int) -> str:
+    """How training ended, from the last row of its log."""
+    accuracy = last["boundary_accuracy"]
+    boundaries = "" if accuracy is None else f", {100 * accuracy:.1f} % of true boundaries hit"
+    kept = f"seed {last['seed']} of {num_seeds} kept, the best by " if num_seeds > 1 else ""
+    return (
+        f"{last['iteration']} iterations, {last['seconds']:.0f} s; {kept}held-out log-likelihood "
+        f"{last['held_out_log_likelihood']:.2f}{boundaries}"
+    )
 
 
 def demonstrations_or_world(source: str) -> "Demonstrations | str":

@@ -1,0 +1,64 @@
+"""The folder of a demo: a new one, or one emptied of what an earlier demo left there and of nothing else."""
+
+import json
+import shutil
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from compile_il.files import replace_file
+from compile_il.model_files import CONFIG_FILE, WEIGHTS_FILE
+from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, RUN_FILE
+from compile_il.training_log import EVENTS_FOLDER, LOG_FILE
+
+MARK = "demo.json"
+"""Says that a demo made the folder: a page of the same name that somebody else wrote is not to be replaced."""
+OF_A_WORLD = (
+    RUN_FILE,
+    LOG_FILE,
+    f"{EVENTS_FOLDER}/events.*",
+    f"{CHECKPOINT_FOLDER}/*",
+    f"{MODEL_FOLDER}/{CONFIG_FILE}",
+    f"{MODEL_FOLDER}/{WEIGHTS_FILE}",
+    "unseen-*-tasks.npz",
+    ".*.part*",
+)
+"""Files that a demo writes into the folder of each world; the last are what a killed one was just writing."""
+
+
+def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path], *, overwrite: bool) -> None:
+    """Makes the folder; what is there must be a demo's, and is deleted only if that is allowed.
+
+    Args:
+      folder: of the demo.
+      worlds: each has a folder in it.
+      pages: the reports in it.
+      overwrite: whether an earlier demo may be replaced.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise NotADirectoryError(f"{folder} is not a folder: name another one with --out.")
+    worlds, files = list(worlds), [MARK, *(page.name for page in pages), ".*.part"]
+    if folder.exists() and any(folder.iterdir()):
+        _check_ours(folder, [*files, *(f"{world}/{name}" for world in worlds for name in OF_A_WORLD)])
+        if not overwrite:
+            raise FileExistsError(f"{folder} holds a demo: pass --overwrite to replace it, or name another with --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in folder.iterdir():
+        if entry.name in worlds:
+            shutil.rmtree(entry)
+        elif entry.is_file() and entry.name != MARK:
+            entry.unlink()
+    with replace_file(folder / MARK) as temporary:
+        temporary.write_text(json.dumps({"worlds": worlds}) + "\n")
+
+
+def _check_ours(folder: Path, patterns: list[str]) -> None:
+    """Refuses the folder if anything in it, however deep, is not what a demo writes."""
+    marked = (folder / MARK).exists()
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            continue  # what is in it counts
+        name = path.relative_to(folder).as_posix()
+        known = any(fnmatchcase(name, pattern) for pattern in patterns)
+        if not (marked and known) or path.is_symlink():
+            raise FileExistsError(f"{path} was written by no demo: move it away, or name another folder with --out.")

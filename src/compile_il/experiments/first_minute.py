@@ -1,0 +1,72 @@
+"""How far training gets in its first minute on this machine, with the default sizes and without labels.
+
+python -m compile_il.experiments.first_minute --out results/first-minute-cpu.json
+"""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import tyro
+
+from compile_il.config import Config
+from compile_il.demos import Demonstrations
+from compile_il.evaluate import VALIDATION_SEED, evaluate
+from compile_il.generate import demonstrate
+from compile_il.results import write_result
+from compile_il.sources import make_source
+from compile_il.train import Trainer
+
+GOAL = 0.99
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One world, several seeds one after the other."""
+
+    out: Path
+    """Result file."""
+    world: str = "grid-pickup"
+    """Name of the world."""
+    seconds: float = 60.0
+    """Training time, compilation included, scoring not."""
+    every: int = 25
+    """Iterations between looks at validation levels."""
+    num_seeds: int = 5
+    """Runs."""
+
+
+def main(run: Run) -> None:
+    """Trains, scores and writes."""
+    began = time.perf_counter()
+    validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
+    seeds = list(range(run.num_seeds))
+    figures = [train_for(run, seed, validation) for seed in seeds]
+    config = dataclasses.asdict(run) | {"out": run.out.name, "settings": Config().settled().to_json()}
+    write_result(run.out, config=config, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
+
+
+def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]:
+    """One training: when it reached the goal on validation levels, and scores on test levels at its end."""
+    config = Config(seed=seed)
+    trainer = Trainer(config, make_source(run.world, config))
+    state, iteration, spent, reached = trainer.start(), 0, 0.0, None
+    while spent < run.seconds:
+        since = time.perf_counter()
+        for _ in range(run.every):
+            state, losses = trainer.step(state, iteration)
+            iteration += 1
+        jax.block_until_ready(losses)
+        spent += time.perf_counter() - since
+        accuracy = trainer.models(state)[0].score(validation).boundary_accuracy
+        if reached is None and accuracy >= GOAL:
+            reached = spent
+    scores = evaluate(trainer.models(state)[0], run.world, num_tasks=3)._asdict()
+    print(seed, f"{GOAL:.0%} after {reached} s; {iteration} iterations in {spent:.1f} s", scores, flush=True)
+    return {"seconds_to_goal": reached, "goal": GOAL, "iterations": iteration, "seconds": spent, "scores": scores}
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Run))

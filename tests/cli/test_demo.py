@@ -1,0 +1,128 @@
+"""`compile-il demo`: the whole way once; it deletes nothing but what a demo wrote."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import compile_il as cil
+from compile_il.cli import demo, main
+from compile_il.cli.demo_folder import MARK, open_demo_folder
+from tests.cli.typed import refuses
+
+TINY = ["--num-iterations", "2", "--num-demos", "8"]
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def run_demo(folder: Path, num_columns: int, worlds: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A demo, what it leaves, and that another one replaces it only if told so."""
+    main(["demo", "--out", str(folder), *TINY])
+    captured = capsys.readouterr()
+    table = [line for line in captured.out.splitlines() if line[0] in "┃│"]
+    assert len(table[0].split("┃")) == 3 + num_columns
+    assert max(map(len, table)) <= 80
+    assert "2/2" in captured.err, "there was no bar"
+    for world in worlds:
+        assert cil.load(folder / world).config.num_segments == 3
+        assert len(cil.Demonstrations.load(folder / world / "unseen-3-tasks.npz")) == 8
+    pages = re.search(r"Look at (.*)", captured.out)
+    assert pages is not None
+    assert all(Path(page).read_text().startswith("<!") for page in pages[1].split(" and "))
+    before = contents(folder)
+    assert "holds a demo: pass --overwrite" in refuses(["demo", "--out", str(folder), *TINY], capsys)
+    assert contents(folder) == before
+
+
+def test_demo_goes_the_whole_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "DEMO_WORLDS", {"symbols": 2})
+    monkeypatch.setattr(demo, "TEST_TASKS", (3,))
+    run_demo(tmp_path / "demo", 1, ["symbols"], capsys)
+    open_demo_folder(tmp_path / "demo", ["symbols"], [Path("symbols.html")], overwrite=True)
+    assert [path.name for path in (tmp_path / "demo").iterdir()] == [MARK]
+
+
+@pytest.mark.slow
+def test_demo_of_both_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_demo(tmp_path / "demo", 4, ["grid-pickup", "reacher"], capsys)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "grid-pickup.npz",
+        "reacher/notes.txt",
+        "reacher/model/notes.txt",
+        "reacher/tensorboard/notes.txt",
+        "grid-visit/run.json",
+        "mine/report.html",
+    ],
+)
+def test_demo_deletes_nothing_of_others(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for ours in (
+        MARK,
+        "report.html",
+        "reacher/run.json",
+        "reacher/model/config.json",
+        "reacher/checkpoints/2/state/d/x",
+    ):
+        (tmp_path / ours).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / ours).write_text("ours")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("precious")
+    before = contents(tmp_path)
+    for more in ([], ["--overwrite"]):
+        message = refuses(["demo", "--out", str(tmp_path), *more], capsys)
+        assert message == f"{tmp_path / name} was written by no demo: move it away, or name another folder with --out."
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["report.html", "reacher/run.json"])
+def test_demo_knows_its_own_by_a_mark(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("precious")
+    assert "written by no demo" in refuses(["demo", "--out", str(tmp_path), "--overwrite"], capsys)
+    assert (tmp_path / name).read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["reacher", "report.html"])
+def test_demo_follows_no_links(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "run.json").write_text("precious")
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / MARK).write_text("{}")
+    (tmp_path / "demo" / name).symlink_to(tmp_path / "mine")
+    assert "written by no demo" in refuses(["demo", "--out", str(tmp_path / "demo"), "--overwrite"], capsys)
+    assert (tmp_path / "mine" / "run.json").read_text() == "precious"
+
+
+def test_demo_makes_no_folder_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--num-demos", "--num-iterations"):
+        assert f"{option} is 0" in refuses(["demo", "--out", str(tmp_path / "demo"), option, "0"], capsys)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "lost").symlink_to(tmp_path / "missing")
+    for name in ("file", "lost"):
+        assert f"{name} is not a folder: name another one" in refuses(["demo", "--out", str(tmp_path / name)], capsys)
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_stopped_demo_says_how_to_start_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", stop)
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--out", str(tmp_path / "demo")])
+    assert ended.value.code == 130
+    said = capsys.readouterr().err
+    assert said.startswith("stopped before the demo was complete. To start it again: ")
+    assert said.rstrip().endswith(f"demo --out {tmp_path / 'demo'} --overwrite")

@@ -1,0 +1,142 @@
+"""`compile-il train`: what it says, what it refuses, and how it goes on."""
+
+import importlib
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compile_il.cli import main
+from compile_il.cli.console import command_line
+from compile_il.fit import Stopped
+from compile_il.training_log import read_log
+from tests.cli.conftest import SETTINGS
+from tests.cli.processes import assert_same_parameters, checkpoint_names
+from tests.cli.typed import refuses
+
+
+def train(source: Path | str, out: Path, *more: str) -> list[str]:
+    return ["train", str(source), "--out", str(out), *SETTINGS, *more]
+
+
+def test_the_end_is_told(symbols: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(run / "model")
+    main(train(symbols, run, "--resume"))
+    last = read_log(run)[-1]
+    text = capsys.readouterr().out
+    assert f"2 iterations, {last['seconds']:.0f} s; seed {last['seed']} of 2 kept, the best by held-out" in text
+    assert f"{100 * last['boundary_accuracy']:.1f} % of true boundaries hit" in text
+    assert f"The model: {run}; curves: tensorboard --logdir {run}" in text
+
+
+def test_a_lost_log_does_not_matter(symbols: Path, run: Path, pristine_run: Path) -> None:
+    (run / "log.jsonl").unlink()
+    main(train(symbols, run, "--resume"))
+    assert_same_parameters(run, pristine_run)
+
+
+def test_damaged_checkpoints_and_the_way_out(
+    symbols: Path, run: Path, pristine_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (latest,) = checkpoint_names(run)
+    folder = run / "checkpoints" / latest
+    model = (run / "model" / "model.safetensors").read_bytes()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        message = refuses(train(symbols, run, "--resume"), capsys)
+        assert f"The checkpoint {folder} " in message
+        assert "Delete that folder and resume again to start from the beginning." in message
+        path.write_bytes(whole)
+    assert (run / "model" / "model.safetensors").read_bytes() == model
+    shutil.rmtree(folder)
+    main(train(symbols, run, "--resume"))
+    assert_same_parameters(run, pristine_run)
+    assert [row["iteration"] for row in read_log(run)] == [1, 2]
+
+
+def test_what_cannot_be_resumed(
+    symbols: Path, data: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert "holds a run: pass resume=True (--resume)" in refuses(train(symbols, run), capsys)
+    assert "give the same data" in refuses(train(data, run, "--resume"), capsys)
+    assert "num_skills=2, and this has num_skills=3" in refuses(
+        train(symbols, run, "--resume", "--num-skills", "3"), capsys
+    )
+    assert "this asks for 1: ask for as many" in refuses(
+        train(symbols, run, "--resume", "--num-iterations", "1"), capsys
+    )
+    assert "holds no run to resume" in refuses(train(symbols, tmp_path / "new", "--resume"), capsys)
+    assert "is not a folder" in refuses(train(symbols, symbols), capsys)
+    assert "holds other things" in refuses(train(symbols, symbols.parent), capsys)
+    assert "cannot be written to" in refuses(train(symbols, symbols / "run"), capsys)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    (run / "run.json").write_text("{")
+    assert "run.json cannot be read" in refuses(train(symbols, run, "--resume"), capsys)
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "message"),
+    [
+        ("symbols", ["--num-skills", "0"], "num_skills is 0: use at least 1."),
+        ("symbols", ["--num-segments", "0"], "num_segments is 0: use at least 1, or None if it is not known."),
+        ("chess", [], "chess is neither a file nor a world: name a file, or one of grid-pickup"),
+        ("missing.npz", [], "missing.npz"),
+        ("DATA", ["--num-segments", "5"], "has 4 steps, too few for 5 segments: lower num_segments"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(
+    source: str, more: list[str], message: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refuses(train(source.replace("DATA", str(data)), tmp_path / "run", *more), capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stopping_names_the_command(
+    symbols: Path, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/some/tool", "other", "arguments"])
+
+    def interrupt(error: BaseException, arguments: list[str]) -> str:
+        def fit(*_: Any, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", fit)
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 130
+        return capsys.readouterr().err.rstrip("\n")
+
+    arguments = train(symbols, run, "--seed", "7")
+    again = f"To go on: {shlex.join(['compile-il', *arguments, '--resume'])}"
+    assert interrupt(Stopped(3, 9), arguments) == f"stopped after iteration 3 of 9; all is saved. {again}"
+    assert interrupt(Stopped(3, 9), [*arguments, "--resume"]).endswith(again)
+    assert interrupt(KeyboardInterrupt(), arguments) == f"stopped at once; the last checkpoint is kept. {again}"
+    nothing = interrupt(KeyboardInterrupt(), train(symbols, run / "new"))
+    assert nothing == "stopped; nothing half-written is left behind"
+
+
+def test_commands_are_those_that_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "compile-il"
+    program.touch(mode=0o755)
+    for started, on_path, expected in (
+        ("/lib/compile_il/__main__.py", False, [sys.executable, "-m", "compile_il"]),
+        (str(program), True, ["compile-il"]),
+        (str(program), False, [str(program)]),
+        ("ipython", True, ["compile-il"]),
+    ):
+        monkeypatch.setattr(sys, "argv", [started])
+        monkeypatch.setenv("PATH", str(tmp_path) if on_path else "")
+        line = command_line(["train", "it's a file", "--out", "$x"])
+        assert shlex.split(line) == [*expected, "train", "it's a file", "--out", "$x"]
+
+
+def test_rows_are_plain_json(pristine_run: Path) -> None:
+    for line in (pristine_run / "log.jsonl").read_text().splitlines():
+        row = json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+        assert len(row["by_seed"]) == 2

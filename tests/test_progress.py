@@ -1,0 +1,38 @@
+"""The bar: what it tells, that it fits, and that it can be silent."""
+
+import pytest
+
+from compile_il.progress import Check, ProgressBar
+
+CHECK = Check(
+    iteration=9381, seconds=1.0, seed=0, loss=1123.456, held_out_log_likelihood=-1234.567, boundary_accuracy=1.0
+)
+
+
+def shown(check: Check, capsys: pytest.CaptureFixture[str], shown: bool | None = True) -> str:
+    with ProgressBar(10000, 9380, shown) as bar:
+        bar.advance()
+        bar.tell(check)
+        bar.advance()
+        bar.say("Kept seed [1]")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+def test_the_scores_fit_into_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said, bar = shown(CHECK, capsys).splitlines()
+    assert said == "Kept seed [1]"
+    assert " 9382/10000 " in bar
+    assert bar.endswith(" loss 1123.46  held-out -1234.57  boundaries 100.0 %")
+    assert len(bar) <= 80
+
+
+def test_boundaries_are_told_only_where_the_truth_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "boundaries" not in shown(CHECK._replace(boundary_accuracy=None), capsys)
+
+
+@pytest.mark.parametrize("choice", [False, None])
+def test_nothing_is_shown_where_nobody_looks(choice: bool | None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(CHECK, capsys, shown=choice) == ""
