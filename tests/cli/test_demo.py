@@ -40,7 +40,7 @@ def run_demo(folder: Path, num_columns: int, worlds: list[str], capsys: pytest.C
 def test_demo_goes_the_whole_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "DEMO_WORLDS", {"symbols": 2})
+    monkeypatch.setattr(demo, "DEMO_WORLDS", {"symbols": {"num_skills": 2}})
     monkeypatch.setattr(demo, "TEST_TASKS", (3,))
     run_demo(tmp_path / "demo", 1, ["symbols"], capsys)
     open_demo_folder(tmp_path / "demo", ["symbols"], [Path("symbols.html")], overwrite=True)
