@@ -1,0 +1,55 @@
+"""Soft segments from soft boundaries (paper, "Soft segment masks" and "RNN state masking").
+
+A demonstration of T steps has T + 1 times at which a boundary may lie, the first step of the next segment; the last
+one, T, is its end. With F_i(t) = P(b_i <= t), the cumulative sum of q(b_i),
+
+    P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t)          mask_i(t) = Π_{j<i} F_j(t),      F_0 = 1, F_M(t) = 0 for t < T
+
+All of it is computed in logs: 1 - F is a sum over later times rather than a difference of nearly equal numbers, and
+products of many boundaries of a long demonstration do not underflow.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+LOG_ZERO = -1e30
+"""Log of an impossible event; finite, so that sums and gradients stay numbers."""
+
+
+class SoftSegments(NamedTuple):
+    """How much each time belongs to each segment."""
+
+    log_probs: Float[Array, "M times"]
+    """log P(t ∈ C_i)."""
+    log_open: Float[Array, "M times"]
+    """log mask_i(t): that no earlier segment explains time t."""
+
+
+def log_reached(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
+    """Log F(t): the boundary lies at t or before."""
+    return jnp.minimum(jax.lax.cumlogsumexp(log_boundary), 0.0)
+
+
+def log_ahead(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
+    """Log [1 - F(t)]: the boundary lies after t."""
+    from_here = jnp.minimum(jax.lax.cumlogsumexp(log_boundary, reverse=True), 0.0)
+    return jnp.append(from_here[1:], LOG_ZERO)
+
+
+def soft_segments(log_boundaries: Float[Array, "inner times"], length: Int[Array, ""]) -> SoftSegments:
+    """Soft segments of M - 1 inner boundaries; the last segment ends with the demonstration."""
+    num_times = log_boundaries.shape[1]
+    before_end = jnp.where(jnp.arange(num_times) < length, 0.0, LOG_ZERO)
+    reached = jax.vmap(log_reached)(log_boundaries)
+    first = jnp.zeros((1, num_times))
+    log_open = jnp.concatenate([first, jnp.cumsum(reached, axis=0)])
+    ahead = jnp.concatenate([jax.vmap(log_ahead)(log_boundaries), before_end[None]])
+    return SoftSegments(jnp.maximum(log_open + ahead, LOG_ZERO), jnp.maximum(log_open, LOG_ZERO))
+
+
+def end_of(length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
+    """The last boundary, which is known: all mass on the end."""
+    return jnp.where(jnp.arange(num_times) == length, 0.0, LOG_ZERO)

@@ -1,0 +1,49 @@
+"""The prior over boundaries: a Poisson on segment lengths, truncated to the demonstration and renormalised.
+
+    p(b_i = t | b_{i-1} = t') ∝ λ^d e^{-λ} / d!,    d = t - t',   t' <= t <= T       (paper, prior over b)
+
+Positions beyond t' are not known while boundaries are soft, so the paper evaluates the KL of the first boundary only,
+for which t' = 0, and multiplies it by M; or it puts the prior on the soft length Σ_t P(t ∈ C_i) of every segment
+(appendix "KL term").
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln, logsumexp
+from jaxtyping import Array, Float, Int
+
+from compile_il.relaxed.masks import LOG_ZERO
+
+
+def log_poisson(durations: Float[Array, "*shape"], rate: float) -> Float[Array, "*shape"]:
+    """Log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
+    return durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
+
+
+def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
+    """Log p(b_1 = t), for t = 0 .. T; impossible on padding."""
+    times = jnp.arange(num_times)
+    values = jnp.where(times <= length, log_poisson(times.astype(jnp.float32), rate), LOG_ZERO)
+    return jnp.where(times <= length, values - logsumexp(values), LOG_ZERO)
+
+
+def first_boundary_kl(logits: Float[Array, " times"], rate: float, length: Int[Array, ""]) -> Float[Array, ""]:
+    """KL(q(b_1) || p(b_1)), of the categorical distribution that is not relaxed; to be multiplied by M."""
+    log_q = jax.nn.log_softmax(logits)
+    log_p = first_boundary_prior(rate, length, logits.shape[0])
+    return jnp.sum(jnp.where(log_q > LOG_ZERO / 2, jnp.exp(log_q) * (log_q - log_p), 0.0))
+
+
+def soft_length_cost(
+    logits: Float[Array, " times"], segment_probs: Float[Array, " times"], rate: float, length: Int[Array, ""]
+) -> Float[Array, ""]:
+    """-H[q(b_i)] - log p(soft length), one segment's contribution in the paper's other form.
+
+    The soft length L_i = Σ_t P(t ∈ C_i) need not be whole: the Poisson is continued by the gamma function, and
+    normalised over the whole lengths 0 .. T.
+    """
+    log_q = jax.nn.log_softmax(logits)
+    negative_entropy = jnp.sum(jnp.where(log_q > LOG_ZERO / 2, jnp.exp(log_q) * log_q, 0.0))
+    times = jnp.arange(logits.shape[0])
+    log_total = logsumexp(jnp.where(times <= length, log_poisson(times.astype(jnp.float32), rate), LOG_ZERO))
+    return negative_entropy - (log_poisson(jnp.sum(segment_probs), rate) - log_total)
