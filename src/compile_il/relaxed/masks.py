@@ -28,6 +28,14 @@ class SoftSegments(NamedTuple):
     """log mask_i(t): that no earlier segment explains time t."""
 
 
+class NextSegment(NamedTuple):
+    """One segment, and what it leaves to those after it."""
+
+    log_probs: Float[Array, " times"]
+    log_open: Float[Array, " times"]
+    """The mask of the segment that follows."""
+
+
 def log_reached(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
     """Log F(t): the boundary lies at t or before."""
     return jnp.minimum(jax.lax.cumlogsumexp(log_boundary), 0.0)
@@ -39,15 +47,24 @@ def log_ahead(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
     return jnp.append(from_here[1:], LOG_ZERO)
 
 
+def next_segment(log_open: Float[Array, " times"], log_boundary: Float[Array, " times"]) -> NextSegment:
+    """The segment that ends at a soft boundary, where earlier segments leave `log_open`."""
+    log_probs = jnp.maximum(log_open + log_ahead(log_boundary), LOG_ZERO)
+    return NextSegment(log_probs, jnp.maximum(log_open + log_reached(log_boundary), LOG_ZERO))
+
+
 def soft_segments(log_boundaries: Float[Array, "inner times"], length: Int[Array, ""]) -> SoftSegments:
     """Soft segments of M - 1 inner boundaries; the last segment ends with the demonstration."""
     num_times = log_boundaries.shape[1]
-    before_end = jnp.where(jnp.arange(num_times) < length, 0.0, LOG_ZERO)
-    reached = jax.vmap(log_reached)(log_boundaries)
-    first = jnp.zeros((1, num_times))
-    log_open = jnp.concatenate([first, jnp.cumsum(reached, axis=0)])
-    ahead = jnp.concatenate([jax.vmap(log_ahead)(log_boundaries), before_end[None]])
-    return SoftSegments(jnp.maximum(log_open + ahead, LOG_ZERO), jnp.maximum(log_open, LOG_ZERO))
+    every = jnp.concatenate([log_boundaries, end_of(length, num_times)[None]])
+
+    def extend(
+        log_open: Float[Array, " times"], log_boundary: Float[Array, " times"]
+    ) -> tuple[Float[Array, " times"], SoftSegments]:
+        found = next_segment(log_open, log_boundary)
+        return found.log_open, SoftSegments(found.log_probs, log_open)
+
+    return jax.lax.scan(extend, jnp.zeros((num_times,), every.dtype), every)[1]
 
 
 def end_of(length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:

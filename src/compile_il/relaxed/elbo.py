@@ -1,0 +1,74 @@
+"""The paper's objective: masked reconstruction, and what boundaries and codes cost (appendices "ELBO", "KL term").
+
+    loss = - Σ_i Σ_t P(t ∈ C_i) log Σ_k z_ik π_k(a_t | s_t)  +  β_z Σ_i KL(q(z_i) || p(z))  +  β_b · boundary term
+
+A relaxed code mixes the probabilities of the skills' policies, not their logits.
+"""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.nn import logsumexp
+from jaxtyping import Array, Float, Int
+
+from compile_il.relaxed.inference import Inference
+from compile_il.relaxed.prior import first_boundary_kl, soft_length_cost
+from compile_il.relaxed.samples import categorical_kl
+
+BoundaryTerm = Literal["first", "lengths"]
+"""M times the KL of the first boundary, or a prior on the soft length of each segment."""
+
+
+class LossTerms(NamedTuple):
+    """The parts of the loss of one demonstration."""
+
+    reconstruction: Float[Array, ""]
+    codes: Float[Array, ""]
+    boundaries: Float[Array, ""]
+
+    def weighted(self, beta_codes: float, beta_boundaries: float) -> Float[Array, ""]:
+        """The loss."""
+        return self.reconstruction + beta_codes * self.codes + beta_boundaries * self.boundaries
+
+
+def mixed_log_policy(log_codes: Float[Array, "M K"], log_policy: Float[Array, "T K"]) -> Float[Array, "M T"]:
+    """Log Σ_k z_ik π_k(a_t | s_t), for each segment and step."""
+    return logsumexp(log_codes[:, None] + log_policy[None], axis=-1)
+
+
+def reconstruction(
+    log_segments: Float[Array, "M times"], mixed: Float[Array, "M T"], length: Int[Array, ""]
+) -> Float[Array, ""]:
+    """- Σ_i Σ_t P(t ∈ C_i) log p(a_t | s_t, z_i), over the steps that are real (paper, "Loss masking")."""
+    num_steps = mixed.shape[1]
+    real = jnp.arange(num_steps) < length
+    return -jnp.sum(jnp.where(real, jnp.exp(log_segments[:, :num_steps]) * mixed, 0.0))
+
+
+def boundary_cost(found: Inference, rate: float, length: Int[Array, ""], term: BoundaryTerm) -> Float[Array, ""]:
+    """What boundaries cost; nothing where there is a single segment, whose boundary is known."""
+    num_segments = found.boundary_logits.shape[0]
+    if num_segments == 1:
+        return jnp.zeros(())
+    if term == "first":
+        return num_segments * first_boundary_kl(found.boundary_logits[0], rate, length)
+    each = jax.vmap(soft_length_cost, in_axes=(0, 0, None, None))
+    return jnp.sum(each(found.boundary_logits[:-1], jnp.exp(found.log_segments[:-1]), rate, length))
+
+
+def loss_terms(
+    found: Inference,
+    log_codes: Float[Array, "M K"],
+    log_policy: Float[Array, "T K"],
+    length: Int[Array, ""],
+    *,
+    rate: float,
+    term: BoundaryTerm = "first",
+) -> LossTerms:
+    """All terms for categorical codes, from one relaxed sample of them."""
+    return LossTerms(
+        reconstruction=reconstruction(found.log_segments, mixed_log_policy(log_codes, log_policy), length),
+        codes=jnp.sum(jax.vmap(categorical_kl)(found.code_logits)),
+        boundaries=boundary_cost(found, rate, length, term),
+    )
