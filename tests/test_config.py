@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from compile_il.config import Config, ConfigError
+from compile_il.config import Config, ConfigError, changed
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from compile_il.config import Config, ConfigError
         ({"num_segments": 0}, r"num_segments is 0: use at least 1, or None if it is not known\."),
         ({"inference": "relaxed"}, r"inference is 'relaxed': use 'exact'\."),
         ({"learning_rate": 0.0}, r"learning_rate is 0\.0: use a positive number\."),
-        ({"learning_rate": float("nan")}, r"learning_rate is nan: use a positive number\."),
-        ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a positive number, such as 0\.3\."),
+        ({"learning_rate": float("nan")}, r"learning_rate is nan: use a number\."),
+        ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a positive number, such as 0\.5\."),
         ({"duration_weight": -0.1}, r"duration_weight is -0\.1: use 0 or more\."),
         ({"duration_rate": 0.5}, r"duration_rate is 0\.5: use at least 1, or None\."),
         ({"longest_segment": 0}, r"longest_segment is 0: use at least 1, or None\."),
@@ -41,3 +41,29 @@ def test_json_round_trip() -> None:
 def test_unknown_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"Unknown settings \['colour'\]: the file was written by another version\."):
         Config.from_json({"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_segments": 2.5}, "num_segments is 2.5: use a whole number"),
+        ({"num_segments": True}, "num_segments is True: use a whole number"),
+        ({"num_segments": "3"}, "num_segments is '3': use a whole number"),
+        ({"num_skills": 3.5}, "num_skills is 3.5: use a whole number"),
+        ({"learning_rate": float("inf")}, "learning_rate is inf: use a number"),
+        ({"segment_cost": float("nan")}, "segment_cost is nan: use a number"),
+        ({"duration_rate": float("nan")}, "duration_rate is nan: use a number"),
+        ({"num_segment": 3}, "no setting num_segment: did you mean num_segments"),
+    ],
+)
+def test_numbers_that_are_none(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        changed(Config(), settings)
+
+
+def test_defaults_that_depend_on_what_is_known() -> None:
+    known, unknown = Config().settled(), Config(num_segments=None).settled()
+    assert (known.shared_termination, known.termination_weight, known.duration_weight) == (False, 1.0, 0.3)
+    assert (unknown.shared_termination, unknown.termination_weight, unknown.duration_weight) == (True, 3.0, 0.0)
+    mine = Config(num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False)
+    assert mine.settled() == mine

@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from compile_il.config import Config, ConfigError
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
-from compile_il.fit import Standing, Stopped, best_of, fit
+from compile_il.fit import Standing, Stopped, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import ModelError, load
 from compile_il.sources import hold_out, make_source
@@ -260,3 +260,52 @@ def test_grid_pickup_is_learned_without_labels() -> None:
     assert scores.count_accuracy == 1
     assert scores.reconstruction is not None
     assert scores.reconstruction >= 0.6  # of five actions; this short a training stops far from the best policies
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ({"num_segments": 2}, {"boundaries": [[0] * 5, None, None, None]}),
+        ({"num_segments": 2, "num_skills": 3}, {"codes": [[0, 1, 1, 2, 2], None, None, None]}),
+        ({"num_segments": 3, "longest_segment": 3}, {"boundaries": [None, [0] * 6 + [-1] * 3, None, None]}),
+    ],
+)
+def test_labels_that_together_leave_nothing(settings: dict[str, Any], labels: dict[str, Any], tmp_path: Path) -> None:
+    demos, config = vector_demos().with_labels(**labels), dataclasses.replace(SMALL, **settings)
+    index = next(i for i, entry in enumerate(next(iter(labels.values()))) if entry)
+    with pytest.raises(DemonstrationError, match=f"Demonstration {index} has no segmentation that agrees"):
+        fit(demos, config=config, out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_world_whose_demonstrations_are_too_short(tmp_path: Path) -> None:
+    with pytest.raises(DemonstrationError, match="too few for 4 segments"):
+        fit(SymbolsWorld(num_tasks=1), config=dataclasses.replace(SMALL, num_segments=4), out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_do_not_count_as_found() -> None:
+    demos = vector_demos()
+    told = demos.with_labels(boundaries=[[-1, 0, 0, 1, 0], None, None, None])
+    trainer = Trainer(SMALL, make_source(demos, SMALL))
+    standings = []
+    for held_out in (demos, told):
+        trainer.source = trainer.source._replace(held_out=held_out)
+        standings.append(compare_seeds(trainer, trainer.start()))
+    assert standings[0] == standings[1]
+
+
+def test_training_that_diverges_is_told() -> None:
+    with pytest.raises(TrainingError, match="diverged: after iteration 3 no loss is a number"):
+        fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=3, learning_rate=1e30))
+
+
+def test_nothing_to_resume() -> None:
+    with pytest.raises(ValueError, match="nothing to resume: give the folder"):
+        fit(vector_demos(), config=SMALL, resume=True)
+
+
+def test_grids_too_small_for_the_network() -> None:
+    demos = Demonstrations.from_arrays([np.zeros((4, 4, 4, 2), np.uint8)], [np.zeros(3, int)], num_actions=2)
+    with pytest.raises(DemonstrationError, match="grids of 4x4x2: two convolutions need 5 rows"):
+        fit(demos, config=SMALL)

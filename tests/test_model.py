@@ -1,6 +1,7 @@
 """Segmenting demonstrations: shapes, counts, labels, and what is refused."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 
 from compile_il import model as model_module
+from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact import objective
 from compile_il.exact.objective import DENSE, STREAMING, recursion_for
-from compile_il.model import Segments, score
+from compile_il.model import Segments, score, unknown_count
 from tests.exact.small import SMALL, model_for, small_model, vector_demos
 
 COUNT_UNKNOWN = dataclasses.replace(SMALL, num_segments=None)
@@ -71,7 +73,7 @@ def test_counts_may_be_told_in_training_and_unknown_later() -> None:
 @pytest.mark.parametrize(
     ("observations", "actions", "words"),
     [
-        (np.zeros((6, 5, 4, 2), np.uint8), [0, 1, 0, 2, 0], "grid 5x4x2 observations, 3 discrete actions"),
+        (np.zeros((6, 5, 6, 2), np.uint8), [0, 1, 0, 2, 0], "grid 5x6x2 observations, 3 discrete actions"),
         (np.zeros((6, 7)), np.zeros((5, 2)), "vector 7 observations, 2 continuous actions"),
         (np.array([0, 3, 1, 2, 0, 1]), [0, 1, 0, 2, 0], "4 symbols, 3 discrete actions"),
         (None, [0, 1, 0, 2, 0], "no states, 3 discrete actions"),
@@ -170,3 +172,46 @@ def test_score_needs_the_truth() -> None:
     with pytest.raises(DemonstrationError, match="true boundaries of these demonstrations are not known"):
         score(found, vector_demos())
     assert score(found, vector_demos().with_truth(boundaries=found.boundaries)).boundary_accuracy == 1
+
+
+@pytest.mark.parametrize("count", [[2, 3], [], 2.5, [2, None, 2, 2], [[2] * 4]])
+def test_counts_that_are_none(count: Any) -> None:
+    with pytest.raises(DemonstrationError, match="give a whole number, or one for each of the 4 demonstrations"):
+        small_model().segment(vector_demos(), count)
+
+
+def test_neighbours_change_nothing() -> None:
+    """Neither padding nor how many demonstrations there are."""
+    demos = vector_demos()
+    together = small_model().segment(demos)
+    for i in range(len(demos)):
+        alone = small_model().segment(demos[i : i + 1])
+        np.testing.assert_allclose(alone.log_likelihood[0], together.log_likelihood[i], rtol=1e-5)
+        np.testing.assert_array_equal(alone.boundaries[0], together.boundaries[i])
+
+
+def test_the_prior_over_the_number_of_segments_is_one() -> None:
+    for cost in (0.0, 2.0):
+        prior = np.exp(unknown_count(Config(num_segments=None, segment_cost=cost)))
+        np.testing.assert_allclose(prior.sum(), 1.0, rtol=1e-6)
+        np.testing.assert_allclose(prior[2:] / prior[1:-1], np.exp(-cost), rtol=1e-5)
+        assert prior[0] == 0
+
+
+def test_a_long_demonstration_is_not_segmented_many_times() -> None:
+    assert model_module._rows_per_call(vector_demos()[:1]) == 1
+    assert model_module._rows_per_call(vector_demos()) == 4
+    long = Demonstrations.from_arrays(None, [np.zeros(30_000, int)] * 5)
+    assert model_module._rows_per_call(long) == 2
+
+
+def test_skills_act_one_by_one() -> None:
+    demos, model = vector_demos(), small_model()
+    seen, arrived = demos.observations[0][:2]
+    for skill in range(3):
+        action = model.act(seen, skill)
+        np.testing.assert_array_equal(action, model.skills.act(*map(jax.numpy.asarray, (seen, skill))))
+        assert model.is_done(seen, action, arrived, skill) in (True, False)
+    for skill in (-1, 3):
+        with pytest.raises(ValueError, match=f"There is no skill {skill}: the model has 0 to 2"):
+            model.act(seen, skill)

@@ -30,7 +30,8 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 
 def change(folder: Path, **values: object) -> None:
     path = folder / CONFIG_FILE
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    description = json.loads(path.read_text()) | values
+    path.write_text(json.dumps(description | {"sha256": model_files.checksum(description)}))
 
 
 def test_what_is_written(saved: Path) -> None:
@@ -113,6 +114,13 @@ def truncate_config(folder: Path) -> None:
     path.write_text(path.read_text()[:-20])
 
 
+def another_digit(folder: Path) -> None:
+    path = folder / CONFIG_FILE
+    text = path.read_text()
+    assert text.count('"num_segments": 3') == 1
+    path.write_text(text.replace('"num_segments": 3', '"num_segments": 2'))
+
+
 def not_text(folder: Path) -> None:
     (folder / CONFIG_FILE).write_bytes(b"\xff\xfe\x00")
 
@@ -124,6 +132,7 @@ def not_text(folder: Path) -> None:
         (flip_a_bit, WEIGHTS_FILE, "damaged, or of another model"),
         (truncate_config, CONFIG_FILE, r"is not JSON .*: it is damaged\. Copy the folder again"),
         (not_text, CONFIG_FILE, "is not JSON"),
+        (another_digit, CONFIG_FILE, r"does not hold what was written: it is damaged, or was changed by hand\. Undo"),
         (lambda folder: (folder / WEIGHTS_FILE).unlink(), WEIGHTS_FILE, "cannot be read .*give the folder that `save`"),
         (lambda folder: (folder / CONFIG_FILE).unlink(), CONFIG_FILE, "cannot be read"),
         (shutil.rmtree, CONFIG_FILE, "cannot be read"),

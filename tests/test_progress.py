@@ -33,6 +33,11 @@ def test_boundaries_are_told_only_where_the_truth_is_known(capsys: pytest.Captur
     assert "boundaries" not in shown(CHECK._replace(boundary_accuracy=None), capsys)
 
 
-@pytest.mark.parametrize("choice", [False, None])
-def test_nothing_is_shown_where_nobody_looks(choice: bool | None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(CHECK, capsys, shown=choice) == ""
+def test_nothing_is_shown_to_those_who_want_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(CHECK, capsys, shown=False) == ""
+
+
+def test_without_a_terminal_there_is_no_bar_but_what_was_decided_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(CHECK, capsys, shown=None)
+    assert "loss" not in text
+    assert "Kept" in text

@@ -6,7 +6,9 @@ after CompILE (Kipf et al., ICML 2019).
 
 import importlib.util
 
+from compile_il.config import Config, ConfigError
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.evaluate import evaluate
 from compile_il.fit import fit
 from compile_il.generate import demonstrate
 from compile_il.model import Model, score
@@ -17,12 +19,15 @@ __version__ = "0.1.0"
 __all__ = [
     "UNKNOWN",
     "WORLDS",
+    "Config",
+    "ConfigError",
     "DemonstrationError",
     "Demonstrations",
     "Model",
     "ModelError",
     "WorldError",
     "demonstrate",
+    "evaluate",
     "fit",
     "load",
     "make_world",

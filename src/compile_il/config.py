@@ -1,7 +1,16 @@
 """What a model is and how it is trained: frozen, validated when built, plain enough for a JSON file."""
 
 import dataclasses
+import difflib
+import math
+import numbers
 from typing import Any, Literal, Self
+
+WHOLE = ("max_segments", "num_skills", "num_iterations", "batch_size", "hidden_dim", "num_maps", "num_seeds", "seed")
+WHOLE_OR_NONE = ("num_segments", "longest_segment")
+REAL = ("learning_rate", "sigma_floor", "segment_cost")
+REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight")
+"""Settings by the numbers that they take."""
 
 
 class ConfigError(ValueError):
@@ -52,16 +61,9 @@ class Config:
     """Of initial weights, batches and fresh demonstrations."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "max_segments",
-            "num_skills",
-            "num_iterations",
-            "batch_size",
-            "hidden_dim",
-            "num_maps",
-            "num_seeds",
-        ):
-            if getattr(self, name) < 1:
+        self._check_numbers()
+        for name in WHOLE:
+            if name != "seed" and getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: use at least 1.")
         if self.num_segments is not None and self.num_segments < 1:
             raise ConfigError(f"num_segments is {self.num_segments}: use at least 1, or None if it is not known.")
@@ -70,7 +72,7 @@ class Config:
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}: use a positive number.")
         if not self.sigma_floor > 0:
-            raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.3.")
+            raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.5.")
         if self.duration_weight is not None and not self.duration_weight >= 0:
             raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
         if self.termination_weight is not None and not self.termination_weight > 0:
@@ -79,6 +81,16 @@ class Config:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}: use at least 1, or None.")
+
+    def _check_numbers(self) -> None:
+        for name in (*WHOLE, *WHOLE_OR_NONE, *REAL, *REAL_OR_NONE):
+            value = getattr(self, name)
+            if value is None and name in (*WHOLE_OR_NONE, *REAL_OR_NONE):
+                continue
+            kind = numbers.Integral if name in (*WHOLE, *WHOLE_OR_NONE) else numbers.Real
+            if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
+                what = "a whole number" if kind is numbers.Integral else "a number"
+                raise ConfigError(f"{name} is {value!r}: use {what}.")
 
     @property
     def expected_segments(self) -> int:
@@ -112,3 +124,14 @@ class Config:
         if unknown:
             raise ConfigError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
         return cls(**values)
+
+
+def changed(config: Config, settings: dict[str, Any]) -> Config:
+    """The same with some settings changed; names that there are not are refused."""
+    known = [field.name for field in dataclasses.fields(Config)]
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(known)}."
+            raise ConfigError(f"There is no setting {name}{hint}")
+    return dataclasses.replace(config, **settings)

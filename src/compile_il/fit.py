@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
-from compile_il.config import Config
+from compile_il.config import Config, changed
 from compile_il.demos import Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
@@ -25,6 +25,13 @@ from compile_il.worlds import World
 NUM_CHECKS = 20
 """How often held-out demonstrations are scored in the course of a training, where anybody looks."""
 CHECKPOINT_SECONDS = 60.0
+
+
+_DIVERGED = "Training diverged: after iteration {} no loss is a number. Train again with a lower learning_rate."
+
+
+class TrainingError(ValueError):
+    """A training that cannot go on; the message says what to change."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -67,14 +74,16 @@ def fit(
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
       are most likely.
     """
-    config = dataclasses.replace(config or Config(), **settings)
+    if resume and out is None:
+        raise ValueError("There is nothing to resume: give the folder of the run as out.")
+    config = changed(config or Config(), settings)
     source = make_source(demos, config)
     if out is None:
         trainer = Trainer(config, source)
         return _train(trainer, _Run(trainer.start()), progress)
     folder = open_run(out, config, fingerprint(demos), resume=resume)
-    trainer = Trainer(config, source)
     with StopRequest() as request, contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
+        trainer = Trainer(config, source)
         start = trainer.start()
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
         with TrainingLog(folder, resumed_at=last.iteration) as log:
@@ -134,7 +143,7 @@ def _train(trainer: Trainer, run: _Run, progress: bool | None) -> Model:
     every = max(1, -(-total // NUM_CHECKS))
     with ProgressBar(total, run.iteration, progress) as bar:
         watched = bar.shown or run.traces is not None
-        began = time.monotonic() - run.seconds
+        began, losses = time.monotonic() - run.seconds, None
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, losses = trainer.step(run.state, run.iteration)
@@ -145,11 +154,15 @@ def _train(trainer: Trainer, run: _Run, progress: bool | None) -> Model:
                 _check(trainer, run, losses, bar)
             run.save_if_due()
         run.save()
+        if losses is not None and not np.isfinite(losses).any():
+            raise TrainingError(_DIVERGED.format(total))
         return _best(trainer, run.state, bar)
 
 
 def _check(trainer: Trainer, run: _Run, losses: jax.Array, bar: ProgressBar) -> None:
     """Scores held-out demonstrations, for the log and for the bar."""
+    if not np.isfinite(losses).any():
+        raise TrainingError(_DIVERGED.format(run.iteration))
     standings = compare_seeds(trainer, run.state)
     best = best_of(standings)
     check = Check(
@@ -175,7 +188,7 @@ class Standing(NamedTuple):
 
 def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
     """Held-out likelihood of each seed, and boundary accuracy where the truth is known."""
-    held_out = trainer.source.held_out
+    held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
     standings = []
     for model in trainer.models(state):
         found = model.segment(held_out)

@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ from compile_il.metrics import Scores, score_boundaries
 from compile_il.networks import Scaling, Space
 from compile_il.skills import Skills
 
-_DEMOS_PER_CALL = 256
+_DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
 """Shapes are rounded up to multiples of these, so that few programs are compiled."""
 
@@ -98,6 +98,16 @@ def decode(
     )
 
 
+@eqx.filter_jit
+def _act(skills: Skills, observation: Array, skill: Array) -> Array:
+    return skills.act(observation, skill)
+
+
+@eqx.filter_jit
+def _is_done(skills: Skills, observation: Array, action: Array, arrived: Array, skill: Array) -> Array:
+    return skills.is_done(observation, action, arrived, skill)
+
+
 @dataclasses.dataclass(frozen=True)
 class Model:
     """Skills with the settings they were trained with. Made by `cil.fit` or `cil.load`."""
@@ -141,11 +151,16 @@ class Model:
         self._check_spaces(demos)
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
         counts = self.log_counts(demos, trained_with if num_segments is None else num_segments)
+        num_rows = _rows_per_call(demos)
         parts = [
-            self._segment_some(demos[first : first + _DEMOS_PER_CALL], counts[first : first + _DEMOS_PER_CALL], best)
-            for first in range(0, len(demos), _DEMOS_PER_CALL)
+            self._segment_some(demos[first : first + num_rows], counts[first : first + num_rows], num_rows, best)
+            for first in range(0, len(demos), num_rows)
         ]
         found = join_segments(parts)
+        if np.isnan(found.log_likelihood).any():
+            raise DemonstrationError(
+                "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
+            )
         impossible = np.flatnonzero(found.log_likelihood < LOG_ZERO / 2)
         if len(impossible):
             raise DemonstrationError(
@@ -155,8 +170,22 @@ class Model:
         return found
 
     def score(self, demos: Demonstrations, num_segments: SegmentCount = None) -> Scores:
-        """Segments demonstrations whose truth is known, and compares."""
-        return score(self.segment(demos, num_segments), demos)
+        """Segments demonstrations whose truth is known, and compares; labels that they carry are not looked at."""
+        return score(self.segment(demos.with_labels(), num_segments), demos)
+
+    def act(self, observation: NDArray[Any], skill: int) -> NDArray[Any]:
+        """The most probable action of a skill, given what is seen."""
+        return np.asarray(_act(self.skills, jnp.asarray(observation), self._check_skill(skill)))
+
+    def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: int) -> bool:
+        """Whether a skill stops on arriving, after its action at `observation` led to `arrived`."""
+        before, done, after = map(jnp.asarray, (observation, action, arrived))
+        return bool(_is_done(self.skills, before, done, after, self._check_skill(skill)))
+
+    def _check_skill(self, skill: int) -> Array:
+        if not 0 <= skill < self.config.num_skills:
+            raise ValueError(f"There is no skill {skill}: the model has 0 to {self.config.num_skills - 1}.")
+        return jnp.asarray(skill)
 
     def log_counts(self, demos: Demonstrations, num_segments: int | Sequence[int] | str) -> NDArray[np.float32]:
         """The prior over the number of segments of each demonstration, as one row of logs."""
@@ -165,7 +194,7 @@ class Model:
                 raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
             row = unknown_count(self.config)
             return np.tile(np.asarray(row, np.float32), (len(demos), 1))
-        given = np.broadcast_to(np.asarray(num_segments), (len(demos),))
+        given = _whole_counts(num_segments, len(demos))
         if (given < 1).any():
             raise DemonstrationError(f"num_segments is {given.min()}: use at least 1.")
         if (given > demos.lengths).any():
@@ -183,9 +212,11 @@ class Model:
         num_skills = self.config.num_skills
         return Priors(jnp.full((num_skills,), -jnp.log(num_skills)), duration)
 
-    def _segment_some(self, demos: Demonstrations, log_counts: NDArray[np.float32], kind: Best) -> Segments:
+    def _segment_some(
+        self, demos: Demonstrations, log_counts: NDArray[np.float32], num_rows: int, kind: Best
+    ) -> Segments:
         max_length = _round_up(demos.max_length, _ROUND_STEPS)
-        missing = _DEMOS_PER_CALL - len(demos)
+        missing = num_rows - len(demos)
         # The first row is repeated up to a fixed number, again to compile once.
         rows = np.pad(np.arange(len(demos)), (0, missing))
         batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
@@ -246,9 +277,22 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
 
 
 def unknown_count(config: Config) -> Float[Array, " counts"]:
-    """The prior over the number of segments where it is not known: each further one costs `segment_cost`."""
+    """Log p(M) where it is not known, up to `max_segments`: each further segment costs `segment_cost`."""
     counts = jnp.arange(config.max_segments + 1)
-    return jnp.where(counts == 0, LOG_ZERO, -config.segment_cost * counts)
+    costs = jnp.where(counts == 0, LOG_ZERO, -config.segment_cost * counts)
+    return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
+
+
+def _whole_counts(num_segments: int | Sequence[int], num_demos: int) -> NDArray[np.integer]:
+    try:
+        given = np.asarray(num_segments)
+    except ValueError:
+        given = np.asarray(None)
+    if not np.issubdtype(given.dtype, np.integer) or given.shape not in ((), (num_demos,)):
+        raise DemonstrationError(
+            f"num_segments is {num_segments}: give a whole number, or one for each of the {num_demos} demonstrations."
+        )
+    return np.broadcast_to(given, (num_demos,))
 
 
 def score(found: Segments, demos: Demonstrations) -> Scores:
@@ -258,6 +302,12 @@ def score(found: Segments, demos: Demonstrations) -> Scores:
             "The true boundaries of these demonstrations are not known: there is nothing to score."
         )
     return score_boundaries(found.boundaries, demos.truth.boundaries)
+
+
+def _rows_per_call(demos: Demonstrations) -> int:
+    """How many demonstrations one call takes: a power of two, to compile few programs, and fewer of long ones."""
+    room = max(_STEPS_PER_CALL // demos.max_length, 1)
+    return 1 << (min(len(demos), _DEMOS_PER_CALL, room) - 1).bit_length()
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -53,6 +53,7 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
         "duration_rate": model.duration_rate,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
+    description["sha256"] = checksum(description)
     with _replace_folder(target) as temporary:
         _write(temporary / WEIGHTS_FILE, weights)
         _write(temporary / CONFIG_FILE, (json.dumps(description, indent=2) + "\n").encode())
@@ -81,6 +82,12 @@ def load(folder: str | os.PathLike[str]) -> Model:
             "or copy the folder again."
         ) from error
     return Model(_fill(shapes, _read_arrays(weights, weights_path), weights_path), config, rate)
+
+
+def checksum(description: dict[str, Any]) -> str:
+    """Of all that a description says but the sum itself, however its lines are laid out."""
+    rest = {name: value for name, value in description.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _place_of_model(folder: Path) -> Path:
@@ -141,6 +148,11 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise ModelError(
             f"{path} has format {version!r}, and this version of compile-il reads {FORMAT}: load it with the version "
             "that wrote it, or train again."
+        )
+    if description.get("sha256") != checksum(description):
+        raise ModelError(
+            f"{path} does not hold what was written: it is damaged, or was changed by hand. Undo the change, or copy "
+            "the folder again."
         )
     return description
 

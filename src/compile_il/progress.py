@@ -39,6 +39,7 @@ class ProgressBar:
 
     def __init__(self, total: int, done: int, shown: bool | None):
         self.shown = sys.stderr.isatty() if shown is None else shown
+        self._silent = shown is False
         # The bar takes what room the words leave: in 80 columns nothing may be cut.
         columns = (
             BarColumn(bar_width=None, table_column=Column(ratio=1, max_width=40)),
@@ -61,7 +62,7 @@ class ProgressBar:
 
     def say(self, sentence: str) -> None:
         """A sentence above the bar."""
-        if self.shown:
+        if not self._silent:
             self._bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:

@@ -13,7 +13,10 @@ from compile_il.batches import frame_budget
 from compile_il.config import Config
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
+from compile_il.exact.feasible import feasible
+from compile_il.exact.recursion import exactly
 from compile_il.generate import demonstrate
+from compile_il.model import unknown_count
 from compile_il.networks import Scaling, Space
 from compile_il.worlds import World, make_world
 
@@ -24,6 +27,8 @@ TRAINING_STEPS = 42
 """The paper cuts the grid world's training demonstrations here."""
 ROOM_FOR_LONGER = 1.25
 """Fresh demonstrations of a world longer than this, times the longest of a sample, are left out of training."""
+LEAST_SIDE = 5
+"""Rows and columns that two 3x3 convolutions leave something of."""
 _LEAST_SPREAD = 1e-3
 
 
@@ -55,6 +60,8 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         named = make_world(world, num_tasks=config.expected_segments)
         world = dataclasses.replace(named, max_steps=TRAINING_STEPS) if world.startswith("grid") else named
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
+    if config.num_segments is not None:
+        _check_long_enough(sample, config.num_segments)
     limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
     return Source(
         world=world,
@@ -89,14 +96,19 @@ def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstr
     return kept, held_out
 
 
+def _check_long_enough(demos: Demonstrations, num_segments: int) -> None:
+    if (shortest := int(demos.lengths.min())) < num_segments:
+        raise DemonstrationError(
+            f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {num_segments} segments: "
+            "lower num_segments, or leave it out."
+        )
+
+
 def _check_possible(demos: Demonstrations, config: Config) -> None:
     """Each demonstration must have a segmentation that the settings and its labels allow."""
     most = config.num_segments or config.max_segments
-    if config.num_segments is not None and (shortest := int(demos.lengths.min())) < config.num_segments:
-        raise DemonstrationError(
-            f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {config.num_segments} "
-            "segments: lower num_segments, or leave it out."
-        )
+    if config.num_segments is not None:
+        _check_long_enough(demos, config.num_segments)
     if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
         raise DemonstrationError(
             f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
@@ -122,10 +134,28 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
                 f"The labels of demonstration {i} name skill {largest}, and there are {config.num_skills}: raise "
                 f"num_skills to at least {largest + 1}."
             )
+    _check_feasible(demos, config)
+
+
+def _check_feasible(demos: Demonstrations, config: Config) -> None:
+    """What single labels do not show: together they may leave no segmentation."""
+    count = config.num_segments
+    log_count = unknown_count(config) if count is None else exactly(count, count)
+    agrees = feasible(demos, config.num_skills, config.longest_segment or demos.max_length, log_count)
+    if not agrees.all():
+        raise DemonstrationError(
+            f"Demonstration {int(np.argmin(agrees))} has no segmentation that agrees with its labels and the settings: "
+            "change the labels, num_segments (or max_segments) or longest_segment."
+        )
 
 
 def space_of(demos: Demonstrations) -> Space:
     """What the demonstrations' observations and actions look like."""
+    if demos.observation_kind == "grid" and min(demos.observation_shape[:2]) < LEAST_SIDE:
+        shape = "x".join(map(str, demos.observation_shape))
+        raise DemonstrationError(
+            f"Observations are grids of {shape}: two convolutions need {LEAST_SIDE} rows and columns or more; pad them."
+        )
     frames = demos.storage.observations.values
     return Space(
         observation_kind=demos.observation_kind,

@@ -84,7 +84,7 @@ def test_a_hard_life(data: Path, programs: Path, tmp_path: Path) -> None:
     printed = stop([*words, *OFTEN, "--resume"], run, [signal.SIGINT, signal.SIGINT], programs)
     assert_clean(run)
     # The second signal may come before or after the first one has been obeyed.
-    assert "stopped at once; the last checkpoint is kept. To go" in printed or "; all is saved. To go on: " in printed
+    assert "stopped at once; what was saved before is kept. To go" in printed or "; all is saved. To go on: " in printed
 
     printed = stop(advice(printed, run), run, [signal.SIGTERM], programs)
     assert_clean(run)

@@ -117,7 +117,7 @@ def test_stopping_names_the_command(
     again = f"To go on: {shlex.join(['compile-il', *arguments, '--resume'])}"
     assert interrupt(Stopped(3, 9), arguments) == f"stopped after iteration 3 of 9; all is saved. {again}"
     assert interrupt(Stopped(3, 9), [*arguments, "--resume"]).endswith(again)
-    assert interrupt(KeyboardInterrupt(), arguments) == f"stopped at once; the last checkpoint is kept. {again}"
+    assert interrupt(KeyboardInterrupt(), arguments) == f"stopped at once; what was saved before is kept. {again}"
     nothing = interrupt(KeyboardInterrupt(), train(symbols, run / "new"))
     assert nothing == "stopped; nothing half-written is left behind"
 

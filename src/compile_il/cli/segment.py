@@ -66,6 +66,9 @@ def rows_of(found: "Segments") -> list[dict[str, Any]]:
         {
             "boundaries": found.boundaries[i].tolist(),
             "skills": found.skills[i].tolist(),
+            "num_segments": len(found.skills[i]),
+            "labels": found.labels[i].tolist(),
+            "count_probs": [round(float(p), 6) for p in found.count_probs[i]],
             "log_likelihood": float(found.log_likelihood[i]),
             "boundary_probs": [round(float(p), 6) for p in found.boundary_probs[i]],
         }

@@ -52,7 +52,7 @@ class Train:
         except KeyboardInterrupt as interrupt:
             if not holds_run(self.out):
                 raise
-            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; the last checkpoint is kept."
+            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
             raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
         for last in read_log(self.out)[-1:]:
             say(console, summary(last, self.config.num_seeds))

@@ -1,13 +1,14 @@
-"""A factor for the length of segments: the paper's Poisson, truncated and renormalised, with a weight.
+"""A factor for the length of segments: the paper's Poisson, of at least one step, with a weight.
 
-    p(d) ∝ λ^d e^{-λ} / d!,    d = 1 .. longest        (paper, Eq. for p(b_i | b_{i-1}))
+    p(d) = λ^d e^{-λ} / d! / (1 - e^{-λ}),    d = 1, 2, ..        (paper, Eq. for p(b_i | b_{i-1}))
 
 Deviation: the paper truncates at the sequence's end, so its normaliser depends on where a segment starts; as a factor
-of a likelihood that also has a termination model, one normaliser for all is enough, and the weight tempers it.
+of a likelihood that also has a termination model, one normaliser for all segments of all demonstrations is enough, and
+the weight tempers it.
 """
 
 import jax.numpy as jnp
-from jax.scipy.special import gammaln, logsumexp
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 
@@ -21,4 +22,4 @@ def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Arra
     """
     durations = jnp.arange(longest + 1)
     log_poisson = durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
-    return weight * (log_poisson - logsumexp(log_poisson[1:]))
+    return weight * (log_poisson - jnp.log1p(-jnp.exp(-rate)))

@@ -94,11 +94,29 @@ def visit_oracle() -> str:
     return markdown_table(headings, rows)
 
 
+def first_minute() -> str:
+    """How fast training without labels gets anywhere on the processor, one row a seed."""
+    result = read_result("first-minute-cpu")
+    rows = [
+        [
+            f"seed {seed}",
+            f"{run['seconds_to_goal']:.0f}",
+            f"{run['iterations']:,}",
+            *(f"{100 * run['scores'][name]:.1f}" for name in ("boundary_accuracy", "exact_match", "online")),
+        ]
+        for seed, run in zip(result["seeds"], result["figures"], strict=True)
+    ]
+    cores = result["hardware"]["num_cores"]
+    headings = [f"grid-pickup, {cores} cores", "seconds to 99 % of boundaries", "iterations in a minute"]
+    return markdown_table([*headings, "then: boundaries", "exact match", "online success"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "speed-worlds": speed_of_worlds,
     "exact-without-labels": exact_without_labels,
     "exact-unknown-count": exact_unknown_count,
     "visit-oracle": visit_oracle,
+    "first-minute": first_minute,
 }
 
 

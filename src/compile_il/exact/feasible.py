@@ -1,0 +1,48 @@
+"""Whether labels and settings leave any segmentation at all, told before anything is trained."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from compile_il.batches import Batch, batch_of
+from compile_il.demos import Demonstrations
+from compile_il.exact.known import known_from_labels
+from compile_il.exact.objective import recursion_for
+from compile_il.exact.scores import LOG_ZERO, Priors, StepScores
+
+_DEMOS_PER_CALL = 64
+
+
+def feasible(
+    demos: Demonstrations, num_skills: int, longest: int, log_count: Float[Array, " counts"]
+) -> Bool[np.ndarray, " B"]:
+    """For each demonstration, whether some number of segments, boundaries and skills agree with its labels.
+
+    The recursion with scores that say nothing: its likelihood is zero where nothing agrees.
+    """
+    max_length = demos.max_length
+    priors = Priors(jnp.zeros((num_skills,)), jnp.zeros((min(longest, max_length) + 1,)))
+    parts = []
+    for first in range(0, len(demos), _DEMOS_PER_CALL):
+        some = demos[first : first + _DEMOS_PER_CALL]
+        batch = batch_of(some, some.num_frames, max_length)
+        parts.append(np.asarray(_log_ways(batch, priors, log_count, num_skills) > LOG_ZERO / 2))
+    return np.concatenate(parts)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], num_skills: int) -> Float[Array, " B"]:
+    num_steps = batch.boundary_labels.shape[1]
+    nothing = StepScores(*(jnp.zeros((num_steps, num_skills)),) * 3)
+    log_likelihood = recursion_for(num_steps).log_likelihood
+
+    def ways(length: Array, boundaries: Array, codes: Array, sketch: Array) -> Float[Array, ""]:
+        return log_likelihood(
+            nothing, priors, known_from_labels(length, boundaries, codes, sketch, num_skills), log_count
+        )
+
+    labels = batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels
+    return jax.vmap(ways)(*map(jnp.asarray, labels))
