@@ -21,7 +21,8 @@ from compile_il.exact.decode import Segmentation
 from compile_il.exact.durations import poisson_log_duration
 from compile_il.exact.objective import recursion_for, score_batch
 from compile_il.exact.recursion import Posterior, exactly
-from compile_il.exact.scores import LOG_ZERO, Priors
+from compile_il.exact.scores import Priors
+from compile_il.log_space import LOG_ZERO
 from compile_il.metrics import Scores, score_boundaries
 from compile_il.networks import Scaling, Space
 from compile_il.skills import Skills

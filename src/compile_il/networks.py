@@ -19,8 +19,7 @@ class Convolution(eqx.Module):
 
     Many seeds are trained at once by `vmap` over the weights; XLA makes a batched product of this, where it would make
     a slow grouped convolution of `lax.conv`. Three neighbouring rows meet a matrix that holds the weight once for each
-    column: 2.7 times the arithmetic of 3x3 patches, a third of their memory, and about half of their time, on
-    processors as on accelerators.
+    column: 2.7 times the arithmetic of 3x3 patches, but a third of the memory to move, which is what takes the time.
     """
 
     weight: Float[Array, "patch maps"]

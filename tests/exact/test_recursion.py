@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from compile_il.exact import decode, recursion
-from compile_il.exact.known import LOG_ZERO, Known, known_from_labels, nothing_known
+from compile_il.exact.known import Known, known_from_labels, nothing_known
 from compile_il.exact.scores import Priors, StepScores
+from compile_il.log_space import LOG_ZERO
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
 
 MAX_STEPS, MAX_SEGMENTS, MAX_SKILLS = 7, 4, 3

@@ -16,8 +16,9 @@ from jax.test_util import check_grads
 from compile_il.batches import batch_of, pick
 from compile_il.demos.labels import NO_SEGMENT
 from compile_il.exact import decode, recursion, streaming, streaming_decode
-from compile_il.exact.known import LOG_ZERO, Known, known_from_labels
+from compile_il.exact.known import Known, known_from_labels
 from compile_il.exact.objective import DENSE, STREAMING, Recursion
+from compile_il.log_space import LOG_ZERO
 from tests.exact.small import small_model, vector_demos
 from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, case, enumerate_all, free
 from tests.exact.test_recursion import log_likelihood as free_likelihood

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from compile_il.exact import decode, recursion, streaming, streaming_decode
-from compile_il.exact.known import LOG_ZERO, Known, known_from_labels, nothing_known
+from compile_il.exact.known import Known, known_from_labels, nothing_known
 from compile_il.exact.scores import Priors, StepScores
+from compile_il.log_space import LOG_ZERO
 from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, NO_SKETCH, case
 
 NUM_SKILLS = 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from compile_il.relaxed.masks import LOG_ZERO
+from compile_il.log_space import LOG_ZERO
 from compile_il.relaxed.prior import first_boundary_kl, first_boundary_prior, soft_length_cost
 from compile_il.relaxed.samples import categorical_kl, gaussian_kl, relax, shift
 

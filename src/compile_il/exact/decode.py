@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.exact.known import LOG_ZERO, Known, counts_left, named, sketch_of
+from compile_il.exact.known import Known, counts_left, named, sketch_of
 from compile_il.exact.recursion import backward, exactly, forward, table_of, tables_of
 from compile_il.exact.scores import Centred, Priors, StepScores, centre, segment_values
+from compile_il.log_space import LOG_ZERO
 
 
 class Segmentation(NamedTuple):

@@ -11,7 +11,8 @@ from compile_il.batches import Batch, batch_of
 from compile_il.demos import Demonstrations
 from compile_il.exact.known import known_from_labels
 from compile_il.exact.objective import recursion_for
-from compile_il.exact.scores import LOG_ZERO, Priors, StepScores
+from compile_il.exact.scores import Priors, StepScores
+from compile_il.log_space import LOG_ZERO
 
 _DEMOS_PER_CALL = 64
 

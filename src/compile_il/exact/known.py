@@ -12,9 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from compile_il.demos.labels import NO_SEGMENT, UNKNOWN
-
-LOG_ZERO = -1e30
-"""Log of an impossible event: far below any real score, yet finite, so that sums and gradients stay numbers."""
+from compile_il.log_space import LOG_ZERO
 
 
 class Known(NamedTuple):

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
-from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, sketch_of
+from compile_il.exact.known import Known, by_segment, counts_left, sketch_of
 from compile_il.exact.scores import Priors, StepScores, centre, segment_values
+from compile_il.log_space import LOG_ZERO
 
 
 class Posterior(NamedTuple):

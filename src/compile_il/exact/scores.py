@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from compile_il.exact.known import LOG_ZERO, Known
+from compile_il.exact.known import Known
+from compile_il.log_space import LOG_ZERO
 
 
 class StepScores(NamedTuple):

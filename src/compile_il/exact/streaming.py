@@ -21,7 +21,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
 from compile_il.demos.labels import UNKNOWN
-from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, sketch_of
+from compile_il.exact.known import Known, by_segment, counts_left, sketch_of
 from compile_il.exact.recursion import Posterior, posterior_by
 from compile_il.exact.scores import (
     Priors,
@@ -35,6 +35,7 @@ from compile_il.exact.scores import (
     window_after,
     window_before,
 )
+from compile_il.log_space import LOG_ZERO
 
 
 def log_likelihood(

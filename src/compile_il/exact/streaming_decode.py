@@ -9,10 +9,11 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.exact.decode import LastSegment, Segmentation, walk_back
-from compile_il.exact.known import LOG_ZERO, Known, by_segment, counts_left, named, sketch_of
+from compile_il.exact.known import Known, by_segment, counts_left, named, sketch_of
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors, RunningSums, StepScores, centre, running_sums, starts_of, window_before
 from compile_il.exact.streaming import end_probs, forward, no_segments
+from compile_il.log_space import LOG_ZERO
 
 
 class _Best(NamedTuple):

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from compile_il.log_space import LOG_ZERO
 from compile_il.relaxed.inference import Readout
-from compile_il.relaxed.masks import LOG_ZERO
 from compile_il.relaxed.recognition import Recognition, encode, read_attentively
 
 

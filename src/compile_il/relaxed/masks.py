@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-LOG_ZERO = -1e30
-"""Log of an impossible event; finite, so that sums and gradients stay numbers."""
+from compile_il.log_space import LOG_ZERO
 
 
 class SoftSegments(NamedTuple):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln, logsumexp
 from jaxtyping import Array, Float, Int
 
-from compile_il.relaxed.masks import LOG_ZERO
+from compile_il.log_space import LOG_ZERO
 
 
 def log_poisson(durations: Float[Array, "*shape"], rate: float) -> Float[Array, "*shape"]:

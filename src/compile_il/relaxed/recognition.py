@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.relaxed.masks import LOG_ZERO
+from compile_il.log_space import LOG_ZERO
 
 
 class Recognition(eqx.Module):
