@@ -54,29 +54,27 @@ def main(run: Run) -> None:
     trainer = Trainer(run.config, make_source(run.world, run.config))
     state, curve = train_with_checks(trainer, run)
     told = run.config.num_segments is not None
-    scores = {
-        str(tasks): [
-            evaluate(model, run.world, num_tasks=tasks, count_given=told)._asdict() for model in trainer.models(state)
-        ]
-        for tasks in run.test_tasks
+    models = trainer.models(state)
+    figures = {
+        "iterations": curve[-1]["iteration"],
+        "training_seconds": curve[-1]["seconds"],
+        "held_out_log_likelihood": [held_out_likelihood(model, trainer) for model in models],
+        "scores": {},
+        "curve": curve,
     }
-    for tasks, rows in scores.items():
+    for position, tasks in enumerate(run.test_tasks, start=1):
+        rows = [evaluate(model, run.world, num_tasks=tasks, count_given=told)._asdict() for model in models]
         means = {name: np.mean([row[name] for row in rows]) for name in rows[0] if rows[0][name] is not None}
         print(tasks, {name: round(float(mean), 4) for name, mean in means.items()}, flush=True)
-    settings = trainer.config.to_json()
-    write_result(
-        run.out,
-        config={"world": run.world, "test_tasks": run.test_tasks, **settings},
-        seeds=list(range(run.config.num_seeds)),
-        wall_time=time.perf_counter() - began,
-        figures={
-            "iterations": curve[-1]["iteration"],
-            "training_seconds": curve[-1]["seconds"],
-            "held_out_log_likelihood": [held_out_likelihood(model, trainer) for model in trainer.models(state)],
-            "scores": scores,
-            "curve": curve,
-        },
-    )
+        figures["scores"][str(tasks)] = rows
+        # Written again after each number of tasks: long demonstrations take long to score, and may not be waited for.
+        write_result(
+            run.out,
+            config={"world": run.world, "test_tasks": run.test_tasks[:position], **trainer.config.to_json()},
+            seeds=list(range(run.config.num_seeds)),
+            wall_time=time.perf_counter() - began,
+            figures=figures,
+        )
 
 
 def train_with_checks(trainer: Trainer, run: Run) -> tuple[Trained, list[dict[str, Any]]]:
