@@ -4,9 +4,6 @@ Functions of one demonstration that hold all starts and ends at once; `compile_i
 row by row for long ones.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jax.nn import logsumexp
@@ -15,60 +12,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from compile_il.exact.known import Known, counts_left, named, sketch_of
 from compile_il.exact.recursion import backward, exactly, forward, table_of, tables_of
 from compile_il.exact.scores import Centred, Priors, StepScores, centre, segment_values
+from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
 from compile_il.log_space import LOG_ZERO
-
-
-class Segmentation(NamedTuple):
-    """One way to cut a demonstration, padded to the largest number of segments."""
-
-    num_segments: Int[Array, ""]
-    ends: Int[Array, " M"]
-    """b_1 .. b_M, the last one the demonstration's length; repeated beyond `num_segments`."""
-    skills: Int[Array, " M"]
-    """z_1 .. z_M; -1 beyond `num_segments`."""
-    log_prob: Float[Array, ""]
-    """log p(a, b, z | s, M), or with a prior over M also log p(M)."""
-
-
-class LastSegment(NamedTuple):
-    """Where the segment that ends at a given time started, and what it did."""
-
-    start: Int[Array, ""]
-    skill: Int[Array, ""]
-    log_prob: Float[Array, ""]
-
-
-class Walk(NamedTuple):
-    """Segments put together from the last one to the first, padded to the largest number of segments."""
-
-    ends: Int[Array, " M"]
-    skills: Int[Array, " M"]
-    log_prob: Float[Array, ""]
-    """Sum over the segments."""
-
-
-def walk_back(
-    last_segment: Callable[[Int[Array, ""], Int[Array, ""]], LastSegment],
-    length: Int[Array, ""],
-    num_segments: Int[Array, ""],
-    max_segments: int,
-) -> Walk:
-    """Goes from the end of a demonstration to its start, one segment at a time.
-
-    Args:
-      last_segment: of the index of a segment (from 0) and its end.
-      length: where the last segment ends.
-      num_segments: how many to go back.
-      max_segments: what to pad to.
-    """
-
-    def step_back(end: Int[Array, ""], i: Int[Array, ""]) -> tuple[Int[Array, ""], Walk]:
-        used, last = i < num_segments, last_segment(i, end)
-        entry = Walk(end, jnp.where(used, last.skill, -1), jnp.where(used, last.log_prob, 0.0))
-        return jnp.where(used, last.start, end), entry
-
-    _, walk = jax.lax.scan(step_back, length, jnp.arange(max_segments), reverse=True)
-    return walk._replace(log_prob=jnp.sum(walk.log_prob))
 
 
 def best_segmentation(
@@ -135,9 +80,7 @@ def _best_path(
         skill = named(jnp.argmax(by_skill[begin, end]), i, sketch)
         return LastSegment(begin, skill, by_skill[begin, end, skill])
 
-    walk = walk_back(last_segment, known.length, num_segments, max_segments)
-    log_prob = walk.log_prob + log_count[num_segments] + centred.taken
-    return Segmentation(num_segments, walk.ends, walk.skills, log_prob)
+    return walk_back(last_segment, known.length, num_segments, log_count, centred.taken)
 
 
 def sample_segmentation(
@@ -150,14 +93,8 @@ def sample_segmentation(
     sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
     values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch)
     alphas = forward(values, max_segments)
-    count_key, walk_key = jax.random.split(key)
-    num_segments = jax.random.categorical(count_key, alphas[:, known.length] + log_count)
-    keys = jax.random.split(walk_key, (max_segments, 2))
 
-    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
-        begin = jax.random.categorical(keys[i, 0], alphas[i] + table_of(values, i)[:, end])
-        skill = named(jax.random.categorical(keys[i, 1], by_skill[begin, end]), i, sketch)
-        return LastSegment(begin, skill, by_skill[begin, end, skill])
+    def candidates(i: Int[Array, ""], end: Int[Array, ""]) -> Candidates:
+        return Candidates(jnp.array(0), alphas[i] + table_of(values, i)[:, end], by_skill[:, end])
 
-    walk = walk_back(last_segment, known.length, num_segments, max_segments)
-    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + centred.taken)
+    return sample_back(key, candidates, known.length, alphas[:, known.length], sketch, log_count, centred.taken)

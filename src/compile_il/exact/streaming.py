@@ -56,12 +56,10 @@ def no_segments(num_times: int, num_counts: int) -> Float[Array, "times counts"]
     return jnp.full((num_times, num_counts), LOG_ZERO).at[0, 0].set(0.0)
 
 
-def forward(
-    sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
-) -> Float[Array, "times counts"]:
-    """α_i(t) at row t and column i."""
+def forward(sums: RunningSums, priors: Priors, known: Known, max_segments: int) -> Float[Array, "times counts"]:
+    """α_i(t) at row t and column i = 0 .. max_segments."""
     num_times = sums.before.shape[0]
-    sketch = sketch_of(known, log_count.shape[0] - 1)
+    sketch = sketch_of(known, max_segments)
 
     def extend(alphas: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], None]:
         window = window_before(end, num_times, priors)
@@ -70,14 +68,14 @@ def forward(
         longer = logsumexp(window.of(alphas)[:, :-1] + values, axis=0)
         return alphas.at[end, 1:].set(longer), None
 
-    alphas, _ = jax.lax.scan(extend, no_segments(num_times, log_count.shape[0]), jnp.arange(1, num_times))
+    alphas, _ = jax.lax.scan(extend, no_segments(num_times, max_segments + 1), jnp.arange(1, num_times))
     return alphas
 
 
 @jax.custom_vjp
 def _log_total(sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
     """The likelihood of centred scores."""
-    return logsumexp(forward(sums, priors, known, log_count)[known.length] + log_count)
+    return logsumexp(forward(sums, priors, known, log_count.shape[0] - 1)[known.length] + log_count)
 
 
 class _Saved(NamedTuple):
@@ -102,7 +100,7 @@ class _Gradient(NamedTuple):
 def _log_total_forward(
     sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
 ) -> tuple[Float[Array, ""], _Saved]:
-    alphas = forward(sums, priors, known, log_count)
+    alphas = forward(sums, priors, known, log_count.shape[0] - 1)
     total = logsumexp(alphas[known.length] + log_count)
     return total, _Saved(sums, priors, known, log_count, alphas, total)
 
@@ -178,9 +176,13 @@ _log_total.defvjp(_log_total_forward, _log_total_backward)
 
 
 def end_probs(
-    sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    alphas: Float[Array, "times counts"],
+    sums: RunningSums,
+    priors: Priors,
+    known: Known,
+    log_count: Float[Array, " counts"],
 ) -> Float[Array, "times counts"]:
-    """P(the i-th segment ends at t), at row t and column i."""
-    _, saved = _log_total_forward(sums, priors, known, log_count)
-    betas = _backward(saved).gradient.betas
-    return jnp.exp(jnp.minimum(saved.alphas + betas - saved.total, 0.0))
+    """P(the i-th segment ends at t), at row t and column i, from α of a pass forward."""
+    total = logsumexp(alphas[known.length] + log_count)
+    betas = _backward(_Saved(sums, priors, known, log_count, alphas, total)).gradient.betas
+    return jnp.exp(jnp.minimum(alphas + betas - total, 0.0))

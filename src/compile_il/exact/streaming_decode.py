@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.exact.decode import LastSegment, Segmentation, walk_back
 from compile_il.exact.known import Known, by_segment, counts_left, named, sketch_of
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors, RunningSums, StepScores, centre, running_sums, starts_of, window_before
 from compile_il.exact.streaming import end_probs, forward, no_segments
+from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
 from compile_il.log_space import LOG_ZERO
 
 
@@ -48,14 +48,14 @@ def best_boundaries(
     sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
     max_segments = log_count.shape[0] - 1
     sketch = sketch_of(known, max_segments)
-    totals = forward(sums, priors, known, log_count)[known.length] + log_count
-    only = exactly(jnp.argmax(totals), max_segments)
+    alphas = forward(sums, priors, known, max_segments)
+    only = exactly(jnp.argmax(alphas[known.length] + log_count), max_segments)
 
     def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
         values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
         return jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
 
-    bonus = end_probs(sums, priors, known, only)
+    bonus = end_probs(alphas, sums, priors, known, only)
     return _best_path(value, bonus, sums, priors, known, only, centred.taken)
 
 
@@ -87,8 +87,7 @@ def _best_path(
     def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
         return LastSegment(last.start[end - 1, i], last.skill[end - 1, i], last.value[end - 1, i])
 
-    walk = walk_back(last_segment, known.length, num_segments, max_segments)
-    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + taken)
+    return walk_back(last_segment, known.length, num_segments, log_count, taken)
 
 
 def sample_segmentation(
@@ -102,19 +101,13 @@ def sample_segmentation(
     sums = running_sums(centred.steps)
     num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
     sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
-    alphas = forward(sums, priors, known, log_count)
-    count_key, walk_key = jax.random.split(key)
-    num_segments = jax.random.categorical(count_key, alphas[known.length] + log_count)
-    keys = jax.random.split(walk_key, (max_segments, 2))
+    alphas = forward(sums, priors, known, max_segments)
 
-    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
+    def candidates(i: Int[Array, ""], end: Int[Array, ""]) -> Candidates:
         window = window_before(end, num_times, priors)
         by_skill = starts_of(end, window, sums, priors, known)
         values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
         column = values[:, 0] if values.shape[1] == 1 else values[:, i]
-        origin = jax.random.categorical(keys[i, 0], window.of(alphas)[:, i] + column)
-        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, sketch)
-        return LastSegment(window.first + origin, skill, by_skill[origin, skill])
+        return Candidates(window.first, window.of(alphas)[:, i] + column, by_skill)
 
-    walk = walk_back(last_segment, known.length, num_segments, max_segments)
-    return Segmentation(num_segments, walk.ends, walk.skills, walk.log_prob + log_count[num_segments] + centred.taken)
+    return sample_back(key, candidates, known.length, alphas[known.length], sketch, log_count, centred.taken)
