@@ -10,7 +10,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.exact.known import Known, counts_left, named, sketch_of
-from compile_il.exact.recursion import backward, exactly, forward, table_of, tables_of
+from compile_il.exact.recursion import backward, forward, table_of, tables_of
 from compile_il.exact.scores import Centred, Priors, StepScores, centre, segment_values
 from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
 from compile_il.log_space import LOG_ZERO
@@ -45,9 +45,9 @@ def best_boundaries(
     values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch)
     alphas = forward(values, max_segments)
     totals = alphas[:, known.length] + log_count
-    only = exactly(jnp.argmax(totals), max_segments)
+    only = jnp.where(jnp.arange(max_segments + 1) == jnp.argmax(totals), log_count, LOG_ZERO)
     betas = backward(values, known.length, only)
-    end_probs = jnp.exp(jnp.minimum(alphas + betas - jnp.max(totals - log_count + only), 0.0))
+    end_probs = jnp.exp(jnp.minimum(alphas + betas - jnp.max(totals), 0.0))
     possible = jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
     return _best_path(possible, end_probs, by_skill, known, only, centred)
 

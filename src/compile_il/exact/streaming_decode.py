@@ -9,7 +9,6 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.exact.known import Known, by_segment, counts_left, named, sketch_of
-from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors, RunningSums, StepScores, centre, running_sums, starts_of, window_before
 from compile_il.exact.streaming import end_probs, forward, no_segments
 from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
@@ -49,7 +48,8 @@ def best_boundaries(
     max_segments = log_count.shape[0] - 1
     sketch = sketch_of(known, max_segments)
     alphas = forward(sums, priors, known, max_segments)
-    only = exactly(jnp.argmax(alphas[known.length] + log_count), max_segments)
+    likeliest = jnp.argmax(alphas[known.length] + log_count)
+    only = jnp.where(jnp.arange(max_segments + 1) == likeliest, log_count, LOG_ZERO)
 
     def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
         values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
