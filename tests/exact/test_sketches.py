@@ -1,36 +1,42 @@
 """Sketches, the codes of segments whose places are unknown, against full enumeration; dense and streaming."""
 
 import itertools
-from collections import Counter
-from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 from compile_il.batches import batch_of, pick
 from compile_il.demos.labels import NO_SEGMENT
-from compile_il.exact import decode, recursion, streaming, streaming_decode
-from compile_il.exact.known import Known, known_from_labels
-from compile_il.exact.objective import DENSE, STREAMING, Recursion
+from compile_il.exact import Known, known_from_labels
+from compile_il.exact.objective import DENSE, STREAMING
 from compile_il.log_space import LOG_ZERO
+from tests.exact.cases import (
+    ANY_COUNT,
+    JITTED,
+    MAX_SEGMENTS,
+    MAX_STEPS,
+    assert_best,
+    assert_frequencies,
+    assert_posterior,
+    case,
+    enumerate_all,
+    enumerate_counts,
+    free,
+    given,
+)
 from tests.exact.small import small_model, vector_demos
-from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, case, enumerate_all, free
-from tests.exact.test_recursion import log_likelihood as free_likelihood
 from tests.twins.enumerate_segmentations import log_sum
 
 K = 2
-BOTH = [pytest.param(recursion, id="dense"), pytest.param(streaming, id="streaming")]
-JITTED = {
-    module: Recursion(*(jax.jit(function) for function in functions))
-    for module, functions in ((recursion, DENSE), (streaming, STREAMING))
-}
-ANY_COUNT = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
+ENGINES = {"dense": DENSE, "streaming": STREAMING}
+free_likelihood = JITTED["dense"].log_likelihood
 NOTHING = [-1] * MAX_STEPS
 
 sketches = st.lists(st.sampled_from([-1, 0, 1]), max_size=MAX_SEGMENTS)
@@ -43,51 +49,37 @@ def known_of(length: int, sketch: Any, boundaries: Any = NOTHING, codes: Any = N
     return known_from_labels(*map(jnp.array, (length, boundaries, codes, padded)), K)
 
 
-@given(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), sketches, st.sampled_from([recursion, streaming]))
+@for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), sketches, st.sampled_from([*ENGINES]))
 @settings(deadline=None, max_examples=100)
-def test_against_enumeration(length: int, num_segments: int, sketch: list[int], module: ModuleType) -> None:
+def test_against_enumeration(length: int, num_segments: int, sketch: list[int], engine: str) -> None:
     steps, priors = case(length, K)
-    known, log_count = known_of(length, sketch), recursion.exactly(num_segments, MAX_SEGMENTS)
+    known, log_count = known_of(length, sketch), given(num_segments)
     every = enumerate_all(steps, priors, length, num_segments, sketch=sketch)
-    found = JITTED[module].posterior(steps, priors, known, log_count)
+    found = JITTED[engine].posterior(steps, priors, known, log_count)
     if not every:
         assert found.log_likelihood < LOG_ZERO / 2
         return
-    total = log_sum([path.log_prob for path in every])
-    np.testing.assert_allclose(found.log_likelihood, total, rtol=1e-5, atol=1e-4)
+    assert_posterior(found, every)
     assert found.log_likelihood <= free_likelihood(steps, priors, free(length, K), log_count) + 1e-4
-    boundary_probs, skill_probs = np.zeros(MAX_STEPS), np.zeros((MAX_STEPS, K))
-    for path in every:
-        weight = np.exp(path.log_prob - total)
-        boundary_probs[list(path.ends[:-1])] += weight
-        for start, end, k in zip((0, *path.ends[:-1]), path.ends, path.skills, strict=True):
-            skill_probs[start:end, k] += weight
-    np.testing.assert_allclose(found.boundary_probs, boundary_probs, atol=1e-4)
-    np.testing.assert_allclose(found.skill_probs, skill_probs, atol=1e-4)
-    best = max(every, key=lambda path: path.log_prob)
-    viterbi = JITTED[module].best_segmentation(steps, priors, known, log_count)
-    assert tuple(viterbi.ends[:num_segments].tolist()) == best.ends
-    assert tuple(viterbi.skills[:num_segments].tolist()) == best.skills
-    np.testing.assert_allclose(viterbi.log_prob, best.log_prob, rtol=1e-5, atol=1e-4)
+    assert_best(JITTED[engine].best_segmentation(steps, priors, known, log_count), every)
 
 
-@pytest.mark.parametrize("module", BOTH)
-def test_a_sketch_tells_the_number_of_segments(module: ModuleType) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sketch_tells_the_number_of_segments(engine: str) -> None:
     steps, priors = case(6, K)
-    found = JITTED[module].posterior(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT)
+    found = JITTED[engine].posterior(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT)
     np.testing.assert_allclose(found.count_probs, [0, 0, 0, 1, 0], atol=1e-5)
-    every = enumerate_all(steps, priors, 6, 3, sketch=[-1, 1, -1])
-    total = log_sum([path.log_prob for path in every]) + float(ANY_COUNT[3])
-    np.testing.assert_allclose(found.log_likelihood, total, rtol=1e-5)
-    assert int(JITTED[module].best_segmentation(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT).num_segments) == 3
+    every = enumerate_counts(steps, priors, 6, ANY_COUNT, sketch=[-1, 1, -1])
+    assert_posterior(found, every)
+    assert_best(JITTED[engine].best_segmentation(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT), every)
 
 
-@pytest.mark.parametrize("module", BOTH)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("length", [4, 7])
-def test_all_sketches_together_are_the_free_likelihood(length: int, module: ModuleType) -> None:
+def test_all_sketches_together_are_the_free_likelihood(length: int, engine: str) -> None:
     steps, priors = case(length, K)
     parts = [
-        float(JITTED[module].log_likelihood(steps, priors, known_of(length, sketch), ANY_COUNT))
+        float(JITTED[engine].log_likelihood(steps, priors, known_of(length, sketch), ANY_COUNT))
         for m in range(1, MAX_SEGMENTS + 1)
         for sketch in itertools.product(range(K), repeat=m)
     ]
@@ -95,21 +87,21 @@ def test_all_sketches_together_are_the_free_likelihood(length: int, module: Modu
     np.testing.assert_allclose(log_sum(parts), whole, rtol=1e-5)
 
 
-@pytest.mark.parametrize("module", BOTH)
-def test_a_sketch_that_says_nothing_changes_nothing(module: ModuleType) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sketch_that_says_nothing_changes_nothing(engine: str) -> None:
     steps, priors = case(7, K)
     np.testing.assert_allclose(
-        JITTED[module].log_likelihood(steps, priors, known_of(7, []), ANY_COUNT),
+        JITTED[engine].log_likelihood(steps, priors, known_of(7, []), ANY_COUNT),
         free_likelihood(steps, priors, free(7, K), ANY_COUNT),
         rtol=1e-6,
     )
 
 
-@pytest.mark.parametrize("module", BOTH)
-def test_with_labels_of_steps(module: ModuleType) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_with_labels_of_steps(engine: str) -> None:
     steps, priors = case(7, K)
     labels = {"boundaries": [-1, 0, -1, -1, 1, -1, -1], "codes": [-1, -1, -1, 0, -1, -1, -1]}
-    found = JITTED[module].log_likelihood(steps, priors, known_of(7, [1, -1, -1], **labels), ANY_COUNT)
+    found = JITTED[engine].log_likelihood(steps, priors, known_of(7, [1, -1, -1], **labels), ANY_COUNT)
     arrays = {f"{name.replace('boundaries', 'boundary').replace('codes', 'code')}_labels": np.array(value)
               for name, value in labels.items()}  # fmt: skip
     every = enumerate_all(steps, priors, 7, 3, sketch=[1, -1, -1], **arrays)
@@ -117,11 +109,11 @@ def test_with_labels_of_steps(module: ModuleType) -> None:
     np.testing.assert_allclose(found, log_sum([p.log_prob for p in every]) + float(ANY_COUNT[3]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("module", BOTH)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("sketch", [[1, K, 0], [0] * (MAX_SEGMENTS + 1)], ids=["skill", "segments"])
-def test_a_skill_or_a_segment_too_many_is_impossible(sketch: list[int], module: ModuleType) -> None:
+def test_a_skill_or_a_segment_too_many_is_impossible(sketch: list[int], engine: str) -> None:
     steps, priors = case(7, K)
-    gradient = jax.jit(jax.value_and_grad(module.log_likelihood))
+    gradient = jax.jit(jax.value_and_grad(ENGINES[engine].log_likelihood))
     found, slopes = gradient(steps, priors, known_of(7, sketch), ANY_COUNT)
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in slopes)
@@ -133,45 +125,34 @@ def test_gradients_agree(longest: int) -> None:
     priors = priors._replace(log_duration=priors.log_duration[: longest + 1])
     known = known_of(6, [-1, 1, -1])
     dense, streamed = (
-        jax.jit(jax.grad(module.log_likelihood, argnums=(0, 1, 3)))(steps, priors, known, ANY_COUNT)
-        for module in (recursion, streaming)
+        jax.jit(jax.grad(engine.log_likelihood, argnums=(0, 1, 3)))(steps, priors, known, ANY_COUNT)
+        for engine in ENGINES.values()
     )
     for a, b in zip(jax.tree.leaves(streamed), jax.tree.leaves(dense), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_against_finite_differences() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gradients_against_finite_differences(engine: str) -> None:
     (steps, priors), known = case(6, K), known_of(6, [-1, 1, -1])
     with jax.enable_x64(True):
-        doubled = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), (steps, priors))
-        log_count = ANY_COUNT.astype(jnp.float64)
-        check_grads(jax.jit(lambda s, p: recursion.log_likelihood(s, p, known, log_count)), doubled, 1, modes=["rev"])
+        doubled = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), (steps, priors, ANY_COUNT))
+        likelihood = JITTED[engine].log_likelihood
+        check_grads(lambda s, p, count: likelihood(s, p, known, count), doubled, 1, modes=["rev"])
 
 
 @pytest.mark.parametrize(
-    ("module", "longest", "sketch"),
-    [(decode, MAX_STEPS, [-1, 1, -1]), (streaming_decode, MAX_STEPS, []), (streaming_decode, 3, [-1, 1, -1])],
-    ids=["dense-sketch", "streaming-free", "streaming-sketch-longest"],
+    ("engine", "longest", "sketch"),
+    [("dense", MAX_STEPS, [-1, 1, -1]), ("dense", 3, []), ("streaming", 3, [-1, 1, -1])],
+    ids=["dense-sketch", "dense-longest", "streaming-sketch-longest"],
 )
-def test_samples_come_as_often_as_the_posterior_says(module: ModuleType, longest: int, sketch: list[int]) -> None:
-    length, num_samples = 5, 20_000
-    steps, priors = case(length, K)
+def test_samples_come_as_often_as_the_posterior_says(engine: str, longest: int, sketch: list[int]) -> None:
+    steps, priors = case(5, K)
     priors = priors._replace(log_duration=priors.log_duration[: longest + 1])
-    every = {
-        (path.ends, path.skills): path.log_prob + float(ANY_COUNT[m])
-        for m in range(1, MAX_SEGMENTS + 1)
-        for path in enumerate_all(steps, priors, length, m, sketch=sketch)
-    }
-    total = log_sum(list(every.values()))
-    known = known_of(length, sketch)
-    draw = jax.jit(jax.vmap(lambda key: module.sample_segmentation(key, steps, priors, known, ANY_COUNT)))
-    drawn = jax.tree.map(np.asarray, draw(jax.random.split(jax.random.key(0), num_samples)))
-    paths = [(tuple(e[:n]), tuple(z[:n])) for n, e, z in zip(drawn[0], *(x.tolist() for x in drawn[1:3]), strict=True)]
-    np.testing.assert_allclose(drawn.log_prob, [every[path] for path in paths], rtol=1e-4, atol=1e-3)
-    counted = Counter(paths)
-    for path, log_prob in every.items():
-        share = np.exp(log_prob - total)
-        assert abs(counted[path] - share * num_samples) < 5 * (np.sqrt(share * (1 - share) * num_samples) + 1)
+    known, sample = known_of(5, sketch), ENGINES[engine].sample_segmentation
+    draw = jax.jit(jax.vmap(lambda key: sample(key, steps, priors, known, ANY_COUNT)))
+    drawn = draw(jax.random.split(jax.random.key(0), 20_000))
+    assert_frequencies(drawn, enumerate_counts(steps, priors, 5, ANY_COUNT, sketch=sketch))
 
 
 def test_batches_carry_sketches() -> None:

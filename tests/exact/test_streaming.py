@@ -5,14 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.exact import decode, recursion, streaming, streaming_decode
+from compile_il.exact import recursion, streaming
 from compile_il.exact.known import Known, known_from_labels, nothing_known
 from compile_il.exact.scores import Priors, StepScores
 from compile_il.log_space import LOG_ZERO
-from tests.exact.test_recursion import MAX_SEGMENTS, MAX_STEPS, NO_SKETCH, case
+from tests.exact.cases import ANY_COUNT, JITTED, MAX_STEPS, NO_SKETCH, case, given
 
 NUM_SKILLS = 3
-PRIOR = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
 LABELS = {
     "none": ([-1] * 7, [-1] * 7),
     "boundaries": ([-1, -1, 1, 0, -1, -1, -1], [-1] * 7),
@@ -22,9 +21,8 @@ LABELS = {
 dense_gradient, streaming_gradient = (
     jax.jit(jax.value_and_grad(module.log_likelihood, argnums=(0, 1, 3))) for module in (recursion, streaming)
 )
-dense_best, streaming_best = jax.jit(decode.best_segmentation), jax.jit(streaming_decode.best_segmentation)
-dense_often, streaming_often = jax.jit(decode.best_boundaries), jax.jit(streaming_decode.best_boundaries)
-dense_posterior, streaming_posterior = jax.jit(recursion.posterior), jax.jit(streaming.posterior)
+_, dense_posterior, dense_best, dense_often, _ = JITTED["dense"]
+_, streaming_posterior, streaming_best, streaming_often, _ = JITTED["streaming"]
 
 
 def known_of(length: int, name: str) -> Known:
@@ -38,7 +36,7 @@ def known_of(length: int, name: str) -> Known:
 def test_equals_dense(length: int, count: int | None, labels: str) -> None:
     steps, priors = case(length, NUM_SKILLS)
     known = known_of(length, labels)
-    log_count = PRIOR if count is None else recursion.exactly(count, MAX_SEGMENTS)
+    log_count = ANY_COUNT if count is None else given(count)
     arguments = steps, priors, known, log_count
     (expected, dense), (found, streamed) = dense_gradient(*arguments), streaming_gradient(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -60,7 +58,7 @@ def test_longest_segment(length: int, longest: int, labels: str) -> None:
     """A window of `longest` times in place of whole rows."""
     steps, priors = case(length, NUM_SKILLS)
     short = priors._replace(log_duration=priors.log_duration[: longest + 1])
-    log_count = recursion.exactly(length, MAX_STEPS) if longest == 1 else PRIOR
+    log_count = recursion.exactly(length, MAX_STEPS) if longest == 1 else ANY_COUNT
     arguments = steps, short, known_of(length, labels), log_count
     (expected, dense), (found, streamed) = dense_gradient(*arguments), streaming_gradient(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -84,7 +82,7 @@ def test_batches_and_scaled_losses() -> None:
     def gradient(module: object) -> StepScores:
         each = jax.vmap(module.log_likelihood, in_axes=(0, None, 0, None))  # type: ignore[attr-defined]
         weights = jnp.array([-0.5, 3.0])
-        return jax.jit(jax.grad(lambda steps: jnp.sum(weights * each(steps, priors, known, PRIOR))))(steps)
+        return jax.jit(jax.grad(lambda steps: jnp.sum(weights * each(steps, priors, known, ANY_COUNT))))(steps)
 
     for a, b in zip(gradient(streaming), gradient(recursion), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -94,7 +92,7 @@ def test_impossible_stays_finite() -> None:
     steps, priors = case(4, NUM_SKILLS)
     boundaries = jnp.array([-1, 1, 1, 1, -1, -1, -1])
     known = known_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SKETCH, NUM_SKILLS)
-    found, gradient = streaming_gradient(steps, priors, known, recursion.exactly(2, MAX_SEGMENTS))
+    found, gradient = streaming_gradient(steps, priors, known, given(2))
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
