@@ -15,7 +15,7 @@ SETTINGS = [*SMALL_SETTINGS, "--num-iterations", "2", "--num-seeds", "2"]
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled programs, for all processes of all workers."""
+    """Compiled programs of processes that may be killed while they write one: apart from those that are kept."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"
     folder.mkdir(exist_ok=True)
