@@ -1,6 +1,7 @@
 """The log of a run: rows as they come, none twice after a resume, and the same numbers in TensorBoard."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,30 @@ def test_damaged_lines_are_left_out(damaged: bytes, tmp_path: Path) -> None:
     assert (tmp_path / LOG_FILE).read_bytes() == b"".join(whole), "what was cut off stays in the way"
     (tmp_path / LOG_FILE).write_bytes(whole[0] + damaged.rstrip(b"\n") + b"\n" + whole[1])
     assert read_log(tmp_path) == [row(2), row(6)]
+
+
+def strict(line: str) -> dict[str, Any]:
+    """Reads what the standard allows, and no NaN."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not JSON")
+
+    return json.loads(line, parse_constant=refuse)
+
+
+def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
+    """A seed that has diverged has no loss; the log of the others stays readable, by any program."""
+    bad = row(2, accuracy=math.nan) | {"loss": math.inf, "by_seed": [{"loss": math.nan}, {"loss": 2.0}]}
+    told = row(2, accuracy=None) | {"loss": None, "by_seed": [{"loss": None}, {"loss": 2.0}]}
+    (tmp_path / LOG_FILE).write_text(json.dumps(bad | {"iteration": 1}) + "\n")  # as older versions wrote it
+    with TrainingLog(tmp_path, resumed_at=1) as log:
+        log.write(bad)
+        log.write(row(4))
+    lines = (tmp_path / LOG_FILE).read_text().splitlines()
+    assert [strict(line) for line in lines] == [told | {"iteration": 1}, told, row(4)]
+    assert curves(tmp_path) == {"loss": {4: 0.5}, "boundary_accuracy": {4: 0.5}}
+    with pytest.raises(ValueError, match="is not JSON"):
+        strict(json.dumps(bad))
 
 
 def test_no_log_has_no_rows(tmp_path: Path) -> None:

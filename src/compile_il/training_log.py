@@ -1,6 +1,7 @@
 """What happened while a model was trained: one JSON object a line for programs, TensorBoard's files for eyes."""
 
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from compile_il.files import replace_file
+from compile_il.strict_json import to_json
 
 LOG_FILE, EVENTS_FOLDER = "log.jsonl", "tensorboard"
 
@@ -23,16 +25,17 @@ class TrainingLog:
     def __init__(self, folder: Path, *, resumed_at: int = 0):
         kept = [row for row in read_log(folder) if row["iteration"] <= resumed_at]
         with replace_file(folder / LOG_FILE) as temporary:
-            temporary.write_text("".join(json.dumps(row) + "\n" for row in kept))
+            temporary.write_text("".join(to_json(row) + "\n" for row in kept))
         self._rows = open(folder / LOG_FILE, "a")  # noqa: SIM115 - closed by __exit__
         self._events = Events(folder / EVENTS_FOLDER, resumed_at)
 
     def write(self, row: dict[str, Any]) -> None:
-        """One row; every number in it but the iteration becomes a curve."""
-        self._rows.write(json.dumps(row) + "\n")
+        """One row; every number in it but the iteration becomes a curve. What is not finite is not known: null."""
+        self._rows.write(to_json(row) + "\n")
         self._rows.flush()
         os.fsync(self._rows.fileno())
-        self._events.write(row["iteration"], {name: v for name, v in row.items() if isinstance(v, float)})
+        numbers = {name: v for name, v in row.items() if isinstance(v, float) and math.isfinite(v)}
+        self._events.write(row["iteration"], numbers)
 
     def __enter__(self) -> Self:
         return self
