@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from compile_il.array_names import map_named, named_leaves
 from compile_il.files import replace_file
 from compile_il.train import Trained
 
@@ -144,27 +145,21 @@ class Checkpoints:
 
 def _named_arrays(state: Trained) -> dict[str, np.ndarray]:
     """All arrays by name; empty ones, which Orbax refuses, are left out: there is nothing in them to lose."""
-    leaves = jax.tree_util.tree_leaves_with_path(state)
-    return {_name(path): np.asarray(leaf) for path, leaf in leaves if leaf.size}
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")
+    return {name: np.asarray(leaf) for name, leaf in named_leaves(state).items() if leaf.size}
 
 
 def _places(like: Trained) -> dict[str, jax.ShapeDtypeStruct]:
     """Shapes on this process's first device: where a checkpoint was written does not matter."""
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    leaves = jax.tree_util.tree_leaves_with_path(like)
     return {
-        _name(path): jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-        for path, leaf in leaves
+        name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+        for name, leaf in named_leaves(like).items()
         if leaf.size
     }
 
 
 def _fill(like: Trained, arrays: dict[str, jax.Array]) -> Trained:
-    return jax.tree_util.tree_map_with_path(lambda path, leaf: arrays[_name(path)] if leaf.size else leaf, like)
+    return map_named(lambda name, leaf: arrays[name] if leaf.size else leaf, like)
 
 
 def _layout(arrays: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
+from compile_il.array_names import map_named, named_leaves
 from compile_il.config import Config, ConfigError
 from compile_il.model import Model, new_skills
 from compile_il.networks import Scaling, Space
@@ -45,7 +46,8 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
       overwrite: whether a model that is there may be replaced.
     """
     target = _check_folder(Path(folder), overwrite=overwrite)
-    weights = safetensors.numpy.save(_named_arrays(model.skills))
+    arrays = named_leaves(eqx.filter(model.skills, eqx.is_array))
+    weights = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     description = {
         "format": FORMAT,
         "settings": model.config.to_json(),
@@ -100,19 +102,10 @@ def _place_of_model(folder: Path) -> Path:
     return folder / MODEL_FOLDER
 
 
-def _named_arrays(skills: Skills) -> dict[str, np.ndarray]:
-    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(skills, eqx.is_array))
-    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")
-
-
 def _fill(shapes: Skills, arrays: dict[str, np.ndarray], path: Path) -> Skills:
     """Puts arrays in the places that have their names; neither a place nor an array may be left over."""
     places, rest = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    wanted = {_name(at): leaf for at, leaf in jax.tree_util.tree_leaves_with_path(places)}
+    wanted = named_leaves(places)
     for name in sorted(wanted.keys() ^ arrays.keys()):
         problem = "lacks" if name in wanted else "has, beyond what its settings ask for,"
         raise _misfit(path, f"{problem} the array {name}")
@@ -121,8 +114,7 @@ def _fill(shapes: Skills, arrays: dict[str, np.ndarray], path: Path) -> Skills:
         if (given.shape, given.dtype) != (place.shape, place.dtype):
             wants, has = f"{place.dtype}{list(place.shape)}", f"{given.dtype}{list(given.shape)}"
             raise _misfit(path, f"has {name} as {has}, where its settings ask for {wants}")
-    filled = jax.tree_util.tree_map_with_path(lambda at, _: jnp.asarray(arrays[_name(at)]), places)
-    return eqx.combine(filled, rest)
+    return eqx.combine(map_named(lambda name, _: jnp.asarray(arrays[name]), places), rest)
 
 
 def _misfit(path: Path, problem: str) -> ModelError:
