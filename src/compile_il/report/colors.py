@@ -15,26 +15,30 @@ FIRST = (
     "#d3a20c",
     "#8a6350",
     "#e58bb0",
-    "#7f8fa3",
+    "#98989e",
 )
 """Colours for up to ten skills, told apart on white and on black; further ones are computed."""
 DARK_INK, LIGHT_INK = "#0d1117", "#ffffff"
-_LIGHTNESS, _CHROMA, _NUM_HUES = (0.50, 0.62, 0.74, 0.82), (0.07, 0.13, 0.19), 48
+_PAPERS = ("#fbfaf7", "#ffffff", "#12161c", "#1a2028")
+"""What colours stand on, in both schemes of `page.css`; none may come near."""
+_LIGHTNESS, _CHROMA, _NUM_HUES = np.linspace(0.42, 0.82, 12), np.linspace(0.03, 0.24, 8), 72
+"""Dark, light and pale ones too: hues alone are too few for thirty skills."""
 
 
 @functools.cache
 def skill_colors(num_skills: int) -> tuple[str, ...]:
     """As many colours as there are skills; the first ones are the same for every number.
 
-    Each further colour is the one of a large choice that is farthest from all before, in Oklab, where distances are
-    about as the eye sees them.
+    Each further colour is the one of a large choice that is farthest from all before and from the paper, in Oklab,
+    where distances are about as the eye sees them.
     """
     chosen = list(FIRST[:num_skills])
     if num_skills <= len(FIRST):
         return tuple(chosen)
     choice = _candidates()
     place = _oklab(choice)
-    distance = np.min(np.linalg.norm(place[:, None] - _oklab(np.array(list(map(_rgb, chosen)))), axis=-1), axis=1)
+    taken = _oklab(np.array([_rgb(color) for color in (*chosen, *_PAPERS)]))
+    distance = np.min(np.linalg.norm(place[:, None] - taken, axis=-1), axis=1)
     while len(chosen) < num_skills:
         best = int(distance.argmax())
         chosen.append(_hex(choice[best]))
