@@ -270,6 +270,32 @@ def test_numbers_are_those_of_the_scores() -> None:
     assert "98.8 % of true boundaries were hit exactly" in words_of(page)
 
 
+def test_what_was_told_is_that_of_the_demonstrations_shown() -> None:
+    demos = vector_demos()
+    sketched = demos.with_labels(segment_codes=[[-1, -1, -1], None, None, None])
+    some = demos.with_labels(boundaries=[[-1, 0, -1, -1, -1], None, None, None], codes=[None, None, None, [1] * 4])
+    every = demos.with_labels(codes=[[0] * n for n in demos.lengths])
+    for shown, words in (
+        (demos, "Segmenting 4 demonstrations, the model used"),
+        (demos.with_labels(codes=[None] * 4), "Segmenting 4 demonstrations, the model used"),
+        (sketched, "Segmenting 4 demonstrations, told labels of 1 of them, the model used"),
+        (some, "Segmenting 4 demonstrations, told labels of 2 of them, the model used"),
+        (every, "Segmenting 4 demonstrations, told labels of all of them, the model used"),
+    ):
+        page = page_of(Shown("four", shown, found_in(demos)))
+        assert words in words_of(page)
+        assert "without labels" not in page, "how the model was trained is not known"
+
+
+def test_sets_of_one_name_are_numbered() -> None:
+    demos, scores = vector_demos(), Scores(1.0, 1.0, 1.0, 1.0)
+    names = ["small", "other", "small", "small (1)"]
+    page = page_of(*(Shown(name, demos, found_in(demos), scores) for name in names))
+    distinct = ["small (2)", "other", "small (3)", "small (1)"]
+    assert re.findall(r'<h2 id="set\d">([^<]*)</h2>', page) == distinct
+    assert re.findall(r'<th scope="col">([^<]*)</th>', page)[:4] == distinct
+
+
 def test_almost_all_is_not_all() -> None:
     assert per_cent(1.0) == "100.0\u00a0%"
     assert per_cent(0.99999) == ">\u00a099.9\u00a0%"

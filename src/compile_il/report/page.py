@@ -24,7 +24,7 @@ from compile_il.report.markup import NO_BREAK, count, per_cent, tag, text
 from compile_il.report.names import Look, glyph_shapes, look_of
 from compile_il.report.runs import Choice, Pick, certainty, choose, found_runs, num_misplaced, true_runs
 from compile_il.report.scene import draw_scene
-from compile_il.report.summary import Shown, draw_scores, draw_settings, summarise
+from compile_il.report.summary import Shown, draw_scores, draw_settings, summarise, with_distinct_names
 from compile_il.report.timeline import Track, draw_timeline
 from compile_il.report.usage import draw_usage
 
@@ -69,6 +69,7 @@ def write_report(
 def render_page(model: Model, sets: Sequence[Shown], *, title: str, history: Sequence[Mapping[str, Any]] = ()) -> str:
     """The page as text; see `write_report`."""
     _check(sets)
+    sets = with_distinct_names(sets)
     num_skills = 1 + max(model.config.num_skills - 1, *(int(s.max()) for shown in sets for s in shown.found.skills))
     css = importlib.resources.files("compile_il.report").joinpath("page.css").read_text(encoding="utf-8")
     head = tag(

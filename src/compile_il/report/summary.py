@@ -1,12 +1,13 @@
 """What the page says first: one sentence with the numbers, the scores beside the paper's, the settings."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from compile_il.demos import Demonstrations
+from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores
 from compile_il.model import Model, Segments
@@ -43,8 +44,7 @@ def summarise(model: Model, sets: Sequence[Shown]) -> str:
     used = len(np.unique(np.concatenate([skills for shown in sets for skills in shown.found.skills])))
     num_skills = model.config.num_skills
     how_many = f"all {num_skills} skills" if used == num_skills > 1 else f"{used} of {count(num_skills, 'skill')}"
-    told = "" if any(shown.demos.labels is not None for shown in sets) else " without labels"
-    first = f"Segmenting {count(num_demos, 'demonstration')}{told}, the model used {how_many}"
+    first = f"Segmenting {count(num_demos, 'demonstration')}{_what_was_told(sets)}, the model used {how_many}"
     scored = [(shown.name, shown.scores.boundary_accuracy) for shown in sets if shown.scores is not None]
     if not scored:
         return f"{first}."
@@ -57,6 +57,38 @@ def summarise(model: Model, sets: Sequence[Shown]) -> str:
         )
     each = [f"{per_cent(accuracy)} in {name}" for name, accuracy in scored]
     return f"{first}. Of true boundaries it hit exactly {', '.join(each[:-1])} and {each[-1]}."
+
+
+def _what_was_told(sets: Sequence[Shown]) -> str:
+    """Of the demonstrations that are shown; how the model was trained, it does not know."""
+    num_told = sum(_num_labelled(shown.demos) for shown in sets)
+    if not num_told:
+        return ""
+    whose = "all of them" if num_told == sum(len(shown.demos) for shown in sets) else f"{num_told:,} of them"
+    return f", told labels of {whose}"
+
+
+def _num_labelled(demos: Demonstrations) -> int:
+    labels = demos.labels
+    if labels is None:
+        return 0
+    sketches = labels.segment_codes or [np.empty(0)] * len(demos)
+    told = zip(labels.boundaries, labels.codes, sketches, strict=True)
+    # An empty sketch tells nothing; any other tells at least the number of segments.
+    return sum(bool((b != UNKNOWN).any() or (c != UNKNOWN).any() or len(z)) for b, c, z in told)
+
+
+def with_distinct_names(sets: Sequence[Shown]) -> list[Shown]:
+    """Sets that share a name, such as files of one name from two folders, are numbered in the order given."""
+    names = [shown.name for shown in sets]
+    taken, distinct = set(names), []
+    for shown in sets:
+        name = shown.name
+        if names.count(name) > 1:
+            name = next(new for n in itertools.count(1) if (new := f"{shown.name} ({n})") not in taken)
+            taken.add(name)
+        distinct.append(dataclasses.replace(shown, name=name))
+    return distinct
 
 
 def draw_scores(sets: Sequence[Shown]) -> str:
