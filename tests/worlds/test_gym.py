@@ -13,7 +13,7 @@ import compile_il  # noqa: F401 (registers the environments)
 from compile_il.worlds import GridWorld, WorldError
 from tests.worlds.rollout import from_ascii
 
-IDS = ("CompILE/GridPickup-v0", "CompILE/GridVisit-v0", "CompILE/Reacher-v0")
+IDS = ("CompILE/GridPickup-v0", "CompILE/GridVisit-v0", "CompILE/GridPickupWindow-v0", "CompILE/Reacher-v0")
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -64,6 +64,13 @@ def test_options_reach_the_world() -> None:
     assert len(info["tasks"]) == 7
     ends = [env.step(0)[3] for _ in range(3)]
     assert ends == [False, False, True]
+
+
+def test_windows() -> None:
+    env = gymnasium.make("CompILE/GridVisitWindow-v0", window=7)
+    observation, _ = env.reset(seed=0)
+    assert observation.shape == env.observation_space.shape == (7, 7, 12)
+    assert env.unwrapped.world.kind == "visit"
 
 
 def test_pictures() -> None:

@@ -7,14 +7,17 @@ from typing import Any
 from compile_il.worlds.grid import GridLevel, GridState, GridWorld
 from compile_il.worlds.reacher import ReacherLevel, ReacherState, ReacherWorld
 from compile_il.worlds.symbols import SymbolsLevel, SymbolsState, SymbolsWorld
+from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError
 
 __all__ = [
+    "VARIANTS",
     "WORLDS",
     "ActingWorld",
     "Episode",
     "GridLevel",
     "GridState",
+    "GridWindowWorld",
     "GridWorld",
     "ReacherLevel",
     "ReacherState",
@@ -36,14 +39,19 @@ WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
 }
 """Each world under its public name, with the paper's options."""
 
+VARIANTS: dict[str, GridWorld] = {
+    "grid-pickup-window": GridWindowWorld(kind="pickup"),
+    "grid-visit-window": GridWindowWorld(kind="visit"),
+}
+"""Worlds that are not in the paper, under their names."""
+
 
 def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
     """A world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`."""
-    if name not in WORLDS:
-        raise WorldError(
-            f"There is no world {name!r}{_suggest(name, list(WORLDS))} Choose one of: {', '.join(WORLDS)}."
-        )
-    world = WORLDS[name]
+    named = WORLDS | VARIANTS
+    if name not in named:
+        raise WorldError(f"There is no world {name!r}{_suggest(name, list(named))} Choose one of: {', '.join(named)}.")
+    world = named[name]
     known = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
     for option in options:
         if option not in known:

@@ -179,17 +179,21 @@ class GridWorld:
 
     def observe(self, level: GridLevel, state: GridState) -> UInt8[Array, "size size channels"]:
         """One channel of 0 and 1 for each object type, one for walls, one for the player."""
-        num_cells = self.size * self.size
-        cells = jnp.arange(num_cells)
+        seen = self._look_at(jnp.arange(self.size * self.size), level.walls.reshape(-1), level, state)
+        return seen.reshape(self.size, self.size, self.num_types + 2)
+
+    def _look_at(
+        self, cells: Int[Array, " n"], walls: Bool[Array, " n"], level: GridLevel, state: GridState
+    ) -> UInt8[Array, "n channels"]:
+        """The channels of some cells, given which of them are walls."""
         # First what stands on each cell (at most one thing beside the player), then one comparison a channel.
         here = (cells[:, None] == level.object_cells) & state.present
         nothing, wall_channel, player_channel = self.num_types + 2, self.num_types, self.num_types + 1
         things = jnp.min(jnp.where(here, level.object_types, nothing), axis=1)
-        things = jnp.where(level.walls.reshape(-1), wall_channel, things).astype(jnp.uint8)
+        things = jnp.where(walls, wall_channel, things).astype(jnp.uint8)
         channels = jnp.arange(self.num_types + 2, dtype=jnp.uint8)
         is_player = (cells == state.player)[:, None] & (channels == player_channel)
-        seen = (things[:, None] == channels) | is_player
-        return seen.astype(jnp.uint8).reshape(self.size, self.size, self.num_types + 2)
+        return ((things[:, None] == channels) | is_player).astype(jnp.uint8)
 
     def plan(self, level: GridLevel) -> boards.Directions:
         """For each task the flow towards the nearest wanted object, given what the expert took before (rule 14)."""

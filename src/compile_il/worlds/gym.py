@@ -1,5 +1,6 @@
 """The worlds as Gymnasium environments: `CompILE/GridPickup-v0`, `CompILE/GridVisit-v0`, `CompILE/Reacher-v0`.
 
+Seen through a window, the grid world is `CompILE/GridPickupWindow-v0` and `CompILE/GridVisitWindow-v0`.
 A thin edge: every rule is in the world's pure functions; here one episode at a time is stepped on the CPU.
 """
 
@@ -19,6 +20,7 @@ from compile_il.worlds import draw
 from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
 from compile_il.worlds.text import grid_text, reacher_text
+from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import KEY_KIND, ActingWorld, Reward, Step, WorldError
 
 NUM_RL_STEPS = 50
@@ -181,7 +183,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
 
 
 class GridEnv(WorldEnv[np.int64, GridWorld]):
-    """The grid world; see `compile_il.worlds.grid`."""
+    """The grid world; see `compile_il.worlds.grid`. With `window`, seen through one; see `compile_il.worlds.window`."""
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012 (Gymnasium's own shape)
     task_names = OBJECT_NAMES
@@ -196,9 +198,11 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
         **options: Any,
     ) -> None:
         super().__init__(render_mode)
-        world = GridWorld(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
+        make = GridWindowWorld if "window" in options else GridWorld
+        world = make(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
         self.world = world
-        self.observation_space = spaces.Box(0, 1, (world.size, world.size, world.num_types + 2), np.uint8)
+        side = world.window if isinstance(world, GridWindowWorld) else world.size
+        self.observation_space = spaces.Box(0, 1, (side, side, world.num_types + 2), np.uint8)
         self.action_space = spaces.Discrete(world.num_actions)
 
     def render(self) -> Any:
@@ -257,6 +261,8 @@ def register() -> None:
     for name, entry_point, options in (
         ("GridPickup", "gym:GridEnv", {"kind": "pickup"}),
         ("GridVisit", "gym:GridEnv", {"kind": "visit"}),
+        ("GridPickupWindow", "gym:GridEnv", {"kind": "pickup", "window": 5}),
+        ("GridVisitWindow", "gym:GridEnv", {"kind": "visit", "window": 5}),
         ("Reacher", "gym:ReacherEnv", {}),
         ("ReacherMujoco", "reacher_mujoco:MujocoReacherEnv", {}),
     ):
