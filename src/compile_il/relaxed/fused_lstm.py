@@ -26,7 +26,6 @@ SMALLEST_DOT = 16
 """Triton multiplies blocks of at least so many rows and columns."""
 LARGEST_HIDDEN = 256
 """Four gates of 16 rows take 64 registers of each thread at this size; more would spill."""
-
 LARGEST_GROUP = 2048
 """Rows times hidden units whose gradients are taken at once; more would spill too."""
 
@@ -129,7 +128,8 @@ def _recur_and_save(
 def _recur_back(launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
     by_rows = saved.mask, saved.memory, saved.gates, d_hidden
     d_projected, d_mask = _call(_backward, saved.weight.T, by_rows, ((saved.weight.shape[0],), ()), launch)
-    d_weight = jnp.einsum("btg,bth->gh", d_projected[:, 1:], saved.hidden[:, :-1], precision=launch.precision)
+    hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
+    d_weight = jnp.einsum("btg,bth->gh", d_projected, hidden_tm1, precision=launch.precision)
     return d_weight, d_projected, d_mask
 
 
