@@ -17,7 +17,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 from jaxtyping import Array, DTypeLike, Float
 
 from compile_il.relaxed.recognition import encode
@@ -151,7 +150,7 @@ def _call(
         grid=(shapes[0][0] // launch.rows,),
         in_specs=[pl.BlockSpec(weight.shape, lambda i: (0, 0)), *(block(x.shape) for x in by_rows)],
         out_specs=[block(shape) for shape in shapes],
-        compiler_params=triton.CompilerParams(num_warps=launch.num_warps, num_stages=launch.num_stages),
+        compiler_params=None if launch.interpret else _compiler_params(launch),
         interpret=launch.interpret,
     )(weight.astype(launch.weight_dtype), *by_rows)
 
@@ -261,7 +260,15 @@ def _add_product(total: Array, left: Array, right: Array, launch: Launch) -> Arr
     return total + jax.lax.dot_general(left, right, along, launch.precision, preferred_element_type=jnp.float32)
 
 
+def _compiler_params(launch: Launch) -> Any:
+    from jax.experimental.pallas import triton  # not in every build of JAX
+
+    return triton.CompilerParams(num_warps=launch.num_warps, num_stages=launch.num_stages)
+
+
 def _await_stores(launch: Launch) -> None:
     """Threads read in the next step what others stored in this one: a product needs all of a state, in chunks."""
     if not launch.interpret:
+        from jax.experimental.pallas import triton  # not in every build of JAX
+
         triton.debug_barrier()
