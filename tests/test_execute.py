@@ -58,11 +58,17 @@ class Line:
 class ByHand(eqx.Module):
     """Skill 0 goes right, skill 1 left; both stop at even places."""
 
-    def act(self, observation: Array, skill: Array) -> Array:
+    def begin(self, observation: Array) -> Array:
+        return observation
+
+    def act(self, now: Array, skill: Array) -> Array:
         return (skill == 0).astype(jnp.int32)
 
-    def is_done(self, observation: Array, action: Array, arrived: Array, skill: Array) -> Array:
-        return arrived[0] % 2 == 0
+    def arrive(self, now: Array, action: Array, observation: Array) -> Array:
+        return observation
+
+    def is_done(self, now: Array, skill: Array) -> Array:
+        return now[0] % 2 == 0
 
 
 @pytest.mark.parametrize(

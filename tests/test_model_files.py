@@ -38,10 +38,15 @@ def test_what_is_written(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == [CONFIG_FILE, WEIGHTS_FILE]
     assert [path.name for path in saved.parent.iterdir()] == ["small"]
     description = json.loads((saved / CONFIG_FILE).read_text())
-    assert description["format"] == 1
+    assert description["format"] == 2
     assert description["settings"]["num_skills"] == 3
     names = safetensors.numpy.load_file(saved / WEIGHTS_FILE)
-    assert {"embedding.mean", "embedding.spread", "heads.layers.0.weight", "log_sigma"} <= names.keys()
+    assert {
+        "policies.embedding.mean",
+        "policies.heads.layers.0.weight",
+        "policies.log_sigma",
+        "stopping.layers.0.bias",
+    } <= names.keys()
 
 
 def test_segmentations_are_identical(saved: Path) -> None:
@@ -61,8 +66,8 @@ def test_other_spaces(kind: str, tmp_path: Path) -> None:
     model = model_for(demos)
     again = load(model.save(tmp_path / "model"))
     assert again.skills.space == model.skills.space
-    np.testing.assert_array_equal(again.skills.action_mean, model.skills.action_mean)
-    np.testing.assert_array_equal(again.skills.action_spread, model.skills.action_spread)
+    np.testing.assert_array_equal(again.skills.policies.actions.mean, model.skills.policies.actions.mean)
+    np.testing.assert_array_equal(again.skills.policies.actions.spread, model.skills.policies.actions.spread)
 
 
 def test_existing_models_are_replaced_on_request_only(tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ def not_text(folder: Path) -> None:
         (lambda folder: (folder / WEIGHTS_FILE).unlink(), WEIGHTS_FILE, "cannot be read .*give the folder that `save`"),
         (lambda folder: (folder / CONFIG_FILE).unlink(), CONFIG_FILE, "cannot be read"),
         (shutil.rmtree, CONFIG_FILE, "cannot be read"),
-        (lambda folder: change(folder, format=2), CONFIG_FILE, "has format 2, and this version of compile-il reads 1"),
+        (lambda folder: change(folder, format=3), CONFIG_FILE, "has format 3, and this version of compile-il reads 2"),
         (lambda folder: (folder / CONFIG_FILE).write_text("[]"), CONFIG_FILE, "has format None"),
         (lambda folder: change(folder, settings={"colour": 1}), CONFIG_FILE, r"Unknown settings \['colour'\]"),
         (lambda folder: change(folder, settings={"num_skills": "3"}), CONFIG_FILE, "does not describe a model"),
@@ -155,7 +160,7 @@ def test_damage_is_named(folder: Path, damage: Callable[[Path], object], file: s
     [
         (
             {"num_skills": 4},
-            r"has heads\.layers\.0\.weight as float32\[3, 8, 8\], where its settings ask for .*\[4, 8, 8\]",
+            r"has policies\.heads\.layers\.0\.weight as float32\[3, 8, 8\], where its settings ask for .*\[4, 8, 8\]",
         ),
         ({"shared_termination": True}, r"has stopping\.layers\.1\.weight as"),
     ],
@@ -171,5 +176,5 @@ def test_weights_of_another_space(folder: Path) -> None:
     change(
         folder, space=description["space"] | {"observation_kind": "symbol", "observation_shape": [], "num_symbols": 3}
     )
-    with pytest.raises(ModelError, match=r"has, beyond what its settings ask for, the array embedding\.layers"):
+    with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.embedding\.layers"):
         load(folder)

@@ -1,7 +1,7 @@
 """Minibatches with their frames end to end, so that networks run on frames that exist and on nothing else."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,10 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.demos.labels import NO_SEGMENT
 from compile_il.worlds import World
+from compile_il.worlds.world import Episode
+
+Supervision = Literal["none", "b", "z", "bz"]
+"""What a learner is told: nothing, boundaries, codes, or both."""
 
 AnyArray = jax.Array | np.ndarray
 """Batches of a world are made on the device, batches of data on the host."""
@@ -33,6 +37,14 @@ class Batch(NamedTuple):
     """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero where none is told so."""
 
 
+class BatchShape(NamedTuple):
+    """The fixed sizes of a batch."""
+
+    batch_size: int
+    num_frames: int
+    max_length: int
+
+
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     """Rows that hold a random batch all but always: the mean plus five standard deviations."""
     frames = lengths + 1.0
@@ -40,9 +52,20 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     return int(np.ceil(min(max(room, frames.max()), batch_size * frames.max()) / 8) * 8)
 
 
-@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames", "max_length"))
-def draw_batch(world: World, key: PRNGKeyArray, batch_size: int, num_frames: int, max_length: int) -> Batch:
-    """Fresh demonstrations of a world, made on the device; longer ones than `max_length` are left out."""
+@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames", "max_length", "supervision"))
+def draw_batch(
+    world: World,
+    key: PRNGKeyArray,
+    batch_size: int,
+    num_frames: int,
+    max_length: int,
+    supervision: Supervision = "none",
+) -> Batch:
+    """Fresh demonstrations of a world, made on the device; longer ones than `max_length` are left out.
+
+    With supervision, they come with labels: where segments start ("b"), the codes of the segments in order ("z"), or
+    both. Nothing is told of demonstrations that were cut before their task list was done.
+    """
     episodes = jax.vmap(world.episode)(jax.random.split(key, batch_size))
     ends = jnp.cumsum(episodes.length + 1)
     first = ends - episodes.length - 1
@@ -56,16 +79,32 @@ def draw_batch(world: World, key: PRNGKeyArray, batch_size: int, num_frames: int
         return world.observe(level, jax.tree.map(lambda leaf: leaf[index, t], episodes.states))
 
     unknown = jnp.full((batch_size, max_length), UNKNOWN, jnp.int32)
+    boundaries, sketches = _told_by_world(episodes, max_length, supervision)
     return Batch(
         frames=jax.vmap(observe)(owner, time),
         actions=episodes.actions[owner, jnp.minimum(time, num_steps - 1)],
         first=first,
         lengths=episodes.length,
         fits=(ends <= num_frames) & (episodes.length <= max_length),
-        boundary_labels=unknown,
+        boundary_labels=boundaries,
         code_labels=unknown,
-        segment_labels=unknown[:, :0],
+        segment_labels=sketches,
     )
+
+
+def _told_by_world(
+    episodes: Episode, max_length: int, supervision: Supervision
+) -> tuple[Int[Array, "B T"], Int[Array, "B sketch"]]:
+    index = episodes.segment_index[:, :max_length]
+    index = jnp.pad(index, ((0, 0), (0, max_length - index.shape[1])), mode="edge")
+    told = jnp.arange(max_length) < episodes.length[:, None]
+    told &= episodes.success[:, None] & ("b" in supervision)
+    starts = jnp.pad(index[:, 1:] != index[:, :-1], ((0, 0), (1, 0)))
+    boundaries = jnp.where(told, starts, UNKNOWN).astype(jnp.int32)
+    if "z" not in supervision:
+        return boundaries, boundaries[:, :0]
+    tasks = jnp.pad(episodes.level.tasks, ((0, 0), (0, 1)), constant_values=NO_SEGMENT)
+    return boundaries, jnp.where(episodes.success[:, None], tasks, UNKNOWN).astype(jnp.int32)
 
 
 def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:

@@ -4,13 +4,24 @@ import dataclasses
 import difflib
 import math
 import numbers
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args, get_origin
 
-WHOLE = ("max_segments", "num_skills", "num_iterations", "batch_size", "hidden_dim", "num_maps", "num_seeds", "seed")
+WHOLE = (
+    *("max_segments", "num_skills", "code_dim", "num_iterations", "batch_size", "hidden_dim", "num_maps"),
+    *("policy_layers", "num_seeds", "seed"),
+)
 WHOLE_OR_NONE = ("num_segments", "longest_segment")
-REAL = ("learning_rate", "sigma_floor", "segment_cost")
-REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight")
+REAL = ("learning_rate", "cooldown", "sigma_floor", "segment_cost", "beta_codes", "beta_boundaries", "temperature")
+REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight", "final_temperature")
 """Settings by the numbers that they take."""
+EXACT_ONLY = (*("duration_weight", "longest_segment", "shared_termination", "termination_weight", "segment_cost"),)
+RELAXED_ONLY = (
+    *("codes", "code_dim", "readout", "boundary_term", "beta_codes", "beta_boundaries"),
+    *("temperature", "final_temperature"),
+)
+"""Settings that say nothing to the other way of inference."""
+PAPER_RATE = 3.0
+"""The paper's rate of the Poisson prior over lengths, in all of its experiments."""
 
 
 class ConfigError(ValueError):
@@ -27,8 +38,10 @@ class Config:
     """Most segments that are considered where their number is not known."""
     num_skills: int = 10
     """Skills to be found."""
-    inference: Literal["exact"] = "exact"
-    """How boundaries and skills are inferred."""
+    inference: Literal["exact", "relaxed"] = "exact"
+    """How boundaries and skills are inferred: summed out, or by the paper's recognition model with relaxed samples."""
+    supervision: Literal["none", "b", "z", "bz"] = "none"
+    """What a world tells of its fresh demonstrations: boundaries, codes in order; data is used with its own labels."""
     num_iterations: int = 500
     """Steps of training."""
     batch_size: int = 32
@@ -37,12 +50,16 @@ class Config:
     """Units of hidden layers; the paper has 256."""
     num_maps: int = 16
     """Feature maps of convolutions; the paper has 64."""
+    policy_layers: int = 1
+    """Hidden layers of each policy; the paper has 2 for the reacher."""
     learning_rate: float = 1e-3
     """Of Adam."""
+    cooldown: float = 0.2
+    """Share of the iterations, the last ones, in which the learning rate falls to zero along a line."""
     duration_weight: float | None = None
     """Weight of the Poisson factor on segment lengths; 0.3 if None, and 0 where the number of segments is not known."""
     duration_rate: float | None = None
-    """Expected length of a segment; the mean length of demonstrations over their number of segments if None."""
+    """Expected length of a segment; if None the paper's 3 for relaxed inference, and else the mean in the data."""
     longest_segment: int | None = None
     """Segments longer than this are not considered."""
     shared_termination: bool | None = None
@@ -53,6 +70,22 @@ class Config:
     """Least spread of continuous actions, in standard deviations of the data's actions."""
     segment_cost: float = 0.0
     """Log-probability that each further segment costs where their number is not known."""
+    codes: Literal["categorical", "gaussian"] = "categorical"
+    """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
+    code_dim: int = 32
+    """Relaxed: entries of a Gaussian code."""
+    readout: Literal["last", "attentive"] = "last"
+    """Relaxed: where the code of a segment is read, softly at its last step or where attention says."""
+    boundary_term: Literal["first", "lengths"] = "first"
+    """Relaxed: the prior over boundaries as M times the first one's divergence, or on each segment's soft length."""
+    beta_codes: float = 0.1
+    """Relaxed: weight of the codes' divergence from their prior."""
+    beta_boundaries: float = 0.1
+    """Relaxed: weight of the boundaries' divergence from their prior."""
+    temperature: float = 1.0
+    """Relaxed: of the samples of boundaries and codes."""
+    final_temperature: float | None = None
+    """Relaxed: the temperature falls to this in the course of training; if None it stays as it is."""
     half_precision: bool = False
     """Whether networks for grids are trained in bfloat16; worth it on accelerators."""
     num_seeds: int = 1
@@ -67,10 +100,12 @@ class Config:
                 raise ConfigError(f"{name} is {getattr(self, name)}: use at least 1.")
         if self.num_segments is not None and self.num_segments < 1:
             raise ConfigError(f"num_segments is {self.num_segments}: use at least 1, or None if it is not known.")
-        if self.inference != "exact":
-            raise ConfigError(f"inference is {self.inference!r}: use 'exact'.")
+        self._check_choices()
+        self._check_inference()
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is {self.learning_rate}: use a positive number.")
+        if not 0 <= self.cooldown <= 1:
+            raise ConfigError(f"cooldown is {self.cooldown}: use a share between 0 and 1.")
         if not self.sigma_floor > 0:
             raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.5.")
         if self.duration_weight is not None and not self.duration_weight >= 0:
@@ -81,6 +116,40 @@ class Config:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}: use at least 1, or None.")
+
+    def _check_choices(self) -> None:
+        for field in dataclasses.fields(self):
+            choices = get_args(field.type) if get_origin(field.type) is Literal else ()
+            value = getattr(self, field.name)
+            if choices and value not in choices:
+                raise ConfigError(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
+
+    def _check_inference(self) -> None:
+        """What goes together, and what does not."""
+        others = EXACT_ONLY if self.inference == "relaxed" else RELAXED_ONLY
+        for field in dataclasses.fields(self):
+            if field.name in others and getattr(self, field.name) != field.default:
+                wanted = "exact" if self.inference == "relaxed" else "relaxed"
+                raise ConfigError(
+                    f"{field.name} has no meaning for {self.inference} inference: leave it out, or pass "
+                    f'inference="{wanted}".'
+                )
+        if self.inference == "exact":
+            return
+        if self.num_segments is None:
+            raise ConfigError('num_segments is None: relaxed inference must be told it; or pass inference="exact".')
+        if self.codes == "gaussian" and "z" in self.supervision:
+            raise ConfigError(
+                f'supervision is {self.supervision!r}, and there are no codes to tell: pass codes="categorical", or '
+                'supervision "b".'
+            )
+        for name in ("beta_codes", "beta_boundaries"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}: use 0 or more.")
+        for name in ("temperature", "final_temperature"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name} is {value}: use a positive number, such as 1.")
 
     def _check_numbers(self) -> None:
         for name in (*WHOLE, *WHOLE_OR_NONE, *REAL, *REAL_OR_NONE):
@@ -105,6 +174,9 @@ class Config:
         sets a real boundary apart is that it can be told from the event itself: so there, one rule ends all skills, and
         its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
         """
+        if self.inference == "relaxed":
+            rate = PAPER_RATE if self.duration_rate is None else self.duration_rate
+            return dataclasses.replace(self, duration_rate=rate)
         known = self.num_segments is not None
         defaults: dict[str, Any] = {
             "duration_weight": 0.3 if known else 0.0,

@@ -68,7 +68,7 @@ def true_counts(demos: Demonstrations) -> list[int]:
 
 def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, seed: int) -> float:
     longest = max(map(len, skills))
-    codes = np.stack([np.pad(s, (0, longest - len(s)), constant_values=0) for s in skills])
+    codes = np.stack([np.concatenate([s, np.repeat(s[:1], longest - len(s), axis=0)]) for s in skills])
     levels = draw_levels(world, jax.random.key(seed), num_demos)
     num_codes = jnp.array([len(s) for s in skills])
     return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), num_codes)))

@@ -14,25 +14,30 @@ from jaxtyping import Array, Bool, Int, Shaped
 from compile_il.demos import Demonstrations
 from compile_il.model import Segments
 from compile_il.worlds import ActingWorld
+from compile_il.worlds.world import select
 
 _FRAMES_PER_CALL = 8192
 
 
 @runtime_checkable
 class Actor(Protocol):
-    """What can be executed: `Skills`, or anything else that acts and says when it is done."""
+    """What can be executed: skills of either engine, or anything else that acts and says when it is done.
 
-    def act(self, observation: Shaped[Array, "..."], skill: Array) -> Shaped[Array, "*A"]:
+    What it remembers of a skill that runs is its own affair: it is made where a skill begins, and made anew on each
+    arrival.
+    """
+
+    def begin(self, observation: Shaped[Array, "..."]) -> Any:
+        """What is remembered where a skill begins."""
+
+    def act(self, now: Any, skill: Array) -> Shaped[Array, "*A"]:
         """The action of a skill."""
 
-    def is_done(
-        self,
-        observation: Shaped[Array, "..."],
-        action: Shaped[Array, "*A"],
-        arrived: Shaped[Array, "..."],
-        skill: Array,
-    ) -> Bool[Array, ""]:
-        """Whether a skill stops on arriving."""
+    def arrive(self, now: Any, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Any:
+        """What is remembered after an action has led to an observation."""
+
+    def is_done(self, now: Any, skill: Array) -> Bool[Array, ""]:
+        """Whether a skill stops here."""
 
 
 class Reconstruction(NamedTuple):
@@ -45,8 +50,10 @@ class Reconstruction(NamedTuple):
 
 
 @eqx.filter_jit
-def _act_on_frames(skills: Actor, frames: Shaped[Array, "F ..."], codes: Int[Array, " F"]) -> Shaped[Array, "F ..."]:
-    return jax.vmap(skills.act)(frames, codes)
+def _act_on_frames(
+    skills: Actor, frames: Shaped[Array, "F ..."], codes: Shaped[Array, "F ..."]
+) -> Shaped[Array, "F ..."]:
+    return jax.vmap(lambda frame, code: skills.act(skills.begin(frame), code))(frames, codes)
 
 
 def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Reconstruction:
@@ -63,33 +70,49 @@ def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Recons
     return Reconstruction(float(right.mean()), float(np.logical_and.reduceat(right, starts).mean()))
 
 
+class _Moment(NamedTuple):
+    """An execution under way."""
+
+    state: Any
+    memory: Any
+    num_done: Int[Array, ""]
+    """Skills that are done."""
+    running: Bool[Array, ""]
+
+
 def run_codes(
-    skills: Actor, world: ActingWorld, level: Any, codes: Int[Array, " M"], num_codes: Int[Array, ""]
+    skills: Actor, world: ActingWorld, level: Any, codes: Shaped[Array, "M ..."], num_codes: Int[Array, ""]
 ) -> Bool[Array, ""]:
     """Runs one skill after the other in the world, each until its termination rule says stop; was the list done?
 
     Nothing but observations reaches the skills.
     """
 
-    def act(carry: tuple[Any, Int[Array, ""], Bool[Array, ""]], _: None) -> tuple[tuple[Any, Any, Any], None]:
-        state, index, running = carry
-        seen = world.observe(level, state)
-        skill = codes[jnp.minimum(index, codes.shape[0] - 1)]
-        action = skills.act(seen, skill)
-        step = world.step(level, state, action)
-        done = skills.is_done(seen, action, world.observe(level, step.state), skill)
-        still = running & ~step.terminated & ~step.truncated & (index + done < num_codes)
-        state = jax.tree.map(lambda new, old: jnp.where(running, new, old), step.state, state)
-        return (state, index + done, still), None
+    def act(now: _Moment, _: None) -> tuple[_Moment, None]:
+        skill = codes[jnp.minimum(now.num_done, codes.shape[0] - 1)]
+        action = skills.act(now.memory, skill)
+        step = world.step(level, now.state, action)
+        seen = world.observe(level, step.state)
+        memory = skills.arrive(now.memory, action, seen)
+        done = skills.is_done(memory, skill)
+        num_done = now.num_done + done
+        running = now.running & ~step.terminated & ~step.truncated & (num_done < num_codes)
+        return _Moment(
+            state=select(now.running, step.state, now.state),
+            memory=select(done, skills.begin(seen), memory),
+            num_done=num_done,
+            running=running,
+        ), None
 
-    start = (world.start(level), jnp.array(0), jnp.array(True))
-    (state, _, _), _ = jax.lax.scan(act, start, None, length=world.max_steps)
-    return state.task_index == world.num_tasks
+    start = world.start(level)
+    first = _Moment(start, skills.begin(world.observe(level, start)), jnp.array(0), jnp.array(True))
+    last, _ = jax.lax.scan(act, first, None, length=world.max_steps)
+    return last.state.task_index == world.num_tasks
 
 
 @eqx.filter_jit
 def run_all(
-    skills: Actor, world: ActingWorld, levels: Any, codes: Int[Array, "B M"], num_codes: Int[Array, " B"]
+    skills: Actor, world: ActingWorld, levels: Any, codes: Shaped[Array, "B M ..."], num_codes: Int[Array, " B"]
 ) -> Bool[Array, " B"]:
     """`run_codes` on many levels at once."""
     return jax.vmap(lambda level, code, num: run_codes(skills, world, level, code, num))(levels, codes, num_codes)

@@ -3,28 +3,27 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
+from compile_il.counts import exactly, unknown_count
+from compile_il.decoders import Best, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
-from compile_il.exact.decode import Segmentation
-from compile_il.exact.durations import poisson_log_duration
-from compile_il.exact.objective import recursion_for, score_batch
-from compile_il.exact.recursion import Posterior, exactly
 from compile_il.exact.scores import Priors
 from compile_il.log_space import LOG_ZERO
 from compile_il.metrics import Scores, score_boundaries
-from compile_il.networks import Scaling, Space
+from compile_il.objectives import make_priors
+from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.skills import Skills
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
@@ -36,8 +35,12 @@ SegmentCount = int | Sequence[int] | Literal["unknown"] | None
 """How many segments to find: of all demonstrations, of each, none told, or as in training."""
 
 
-Best = Literal["boundaries", "path"]
-"""Boundaries of which most can be expected to be right, or the single most probable path (Viterbi)."""
+Decoder = Literal["exact", "recognition"]
+"""By summing over all segmentations, or by the recognition model that relaxed training makes, a segment at a time."""
+
+AnySkills = Skills | RelaxedSkills
+Code = int | NDArray[Any]
+"""A skill by its number, or the code of one where codes are vectors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +50,13 @@ class Segments:
     boundaries: list[NDArray[np.int32]]
     """The inner boundaries: the first step of each segment but the first."""
     skills: list[NDArray[np.int32]]
-    """The skill of each segment."""
+    """The skill of each segment; where codes are Gaussian, a row of numbers for each."""
     boundary_probs: list[NDArray[np.float32]]
     """For each step, the posterior probability that a segment starts there."""
     count_probs: list[NDArray[np.float32]]
     """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
     log_likelihood: NDArray[np.float32]
+    """Of the actions; found by the recognition model, of the actions together with this segmentation."""
 
     @property
     def num_segments(self) -> NDArray[np.int64]:
@@ -77,43 +81,45 @@ def join_segments(parts: Sequence[Segments]) -> Segments:
     )
 
 
-class Decoded(NamedTuple):
-    """Best segmentation and posterior of each demonstration of a batch."""
-
-    best: Segmentation
-    posterior: Posterior
+@eqx.filter_jit
+def _begin(skills: AnySkills, observation: Array) -> Any:
+    return skills.begin(observation)
 
 
 @eqx.filter_jit
-def decode(
-    skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], best: Best = "boundaries"
-) -> Decoded:
-    """Best segmentations and posteriors of a batch, with a prior over the number of segments for each demonstration."""
-    steps, known = score_batch(skills, batch)
-    recursion = recursion_for(steps.log_policy.shape[1])
-    find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
-    each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
-    return Decoded(
-        best=each(find)(steps, priors, known, log_counts),
-        posterior=each(recursion.posterior)(steps, priors, known, log_counts),
-    )
+def _act(skills: AnySkills, now: Any, skill: Array) -> Array:
+    return skills.act(now, skill)
 
 
 @eqx.filter_jit
-def _act(skills: Skills, observation: Array, skill: Array) -> Array:
-    return skills.act(observation, skill)
+def _arrive(skills: AnySkills, now: Any, action: Array, observation: Array, skill: Array) -> tuple[Any, Array]:
+    after: Any = skills.arrive(now, action, observation)
+    return after, skills.is_done(after, skill)
 
 
-@eqx.filter_jit
-def _is_done(skills: Skills, observation: Array, action: Array, arrived: Array, skill: Array) -> Array:
-    return skills.is_done(observation, action, arrived, skill)
+class RunningSkill:
+    """A skill at work: it acts on what it has seen since it began, and says when it is done. Made by `Model.begin`."""
+
+    def __init__(self, skills: AnySkills, skill: Array, observation: Array):
+        self._skills, self._skill = skills, skill
+        self._now = _begin(skills, observation)
+
+    def act(self) -> NDArray[Any]:
+        """The most probable action here."""
+        return np.asarray(_act(self._skills, self._now, self._skill))
+
+    def arrive(self, action: NDArray[Any], observation: NDArray[Any]) -> bool:
+        """Goes on to where an action has led; whether the skill is done there."""
+        given = (jnp.asarray(action), jnp.asarray(observation))
+        self._now, done = _arrive(self._skills, self._now, *given, self._skill)
+        return bool(done)
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
     """Skills with the settings they were trained with. Made by `cil.fit` or `cil.load`."""
 
-    skills: Skills
+    skills: AnySkills
     config: Config
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
@@ -135,7 +141,13 @@ class Model:
         )
 
     def segment(
-        self, demos: Demonstrations, num_segments: SegmentCount = None, *, best: Best = "boundaries"
+        self,
+        demos: Demonstrations,
+        num_segments: SegmentCount = None,
+        *,
+        decoder: Decoder | None = None,
+        best: Best | None = None,
+        max_segments: int | None = None,
     ) -> Segments:
         """Finds boundaries and skills.
 
@@ -143,18 +155,27 @@ class Model:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
           num_segments: how many segments to find, one number or one per demonstration, or "unknown" to find their
             number too; by default what the model was trained with.
-          best: what to return: the boundaries of which most can be expected to be right, with the most probable skill
-            of each segment; or the single most probable "path" of boundaries and skills (Viterbi). Where the model has
-            no doubts they are the same.
+          decoder: "exact" sums over all segmentations; "recognition" asks the recognition model for one segment after
+            the other, as in the paper. By default the one that the model was trained with; a model of relaxed training
+            with categorical codes can be decoded either way.
+          best: what an exact decoder returns: the "boundaries" of which most can be expected to be right, with the most
+            probable skill of each segment, as by default; or the single most probable "path" of boundaries and skills
+            (Viterbi). Where the model has no doubts they are the same.
+          max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
-        if best not in get_args(Best):
-            raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
+        decoder = self._check_decoder(decoder, best)
         self._check_spaces(demos)
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
-        counts = self.log_counts(demos, trained_with if num_segments is None else num_segments)
+        asked = trained_with if num_segments is None else num_segments
+        if isinstance(asked, str) and decoder == "recognition":
+            raise ValueError('The recognition model must be told how many segments there are: or pass decoder="exact".')
+        if max_segments is not None and not isinstance(asked, str):
+            raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
+        counts = self.log_counts(demos, asked, max_segments)
+        find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
         num_rows = _rows_per_call(demos)
         parts = [
-            self._segment_some(demos[first : first + num_rows], counts[first : first + num_rows], num_rows, best)
+            _segment_some(find, demos[first : first + num_rows], counts[first : first + num_rows], num_rows)
             for first in range(0, len(demos), num_rows)
         ]
         found = join_segments(parts)
@@ -174,26 +195,55 @@ class Model:
         """Segments demonstrations whose truth is known, and compares; labels that they carry are not looked at."""
         return score(self.segment(demos.with_labels(), num_segments), demos)
 
-    def act(self, observation: NDArray[Any], skill: int) -> NDArray[Any]:
+    def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
+        """Starts a skill where something is seen; it then acts and is told where that led, until it is done."""
+        return RunningSkill(self.skills, self._check_skill(skill), jnp.asarray(observation))
+
+    def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
         """The most probable action of a skill, given what is seen."""
-        return np.asarray(_act(self.skills, jnp.asarray(observation), self._check_skill(skill)))
+        return self.begin(observation, skill).act()
 
-    def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: int) -> bool:
-        """Whether a skill stops on arriving, after its action at `observation` led to `arrived`."""
-        before, done, after = map(jnp.asarray, (observation, action, arrived))
-        return bool(_is_done(self.skills, before, done, after, self._check_skill(skill)))
+    def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: Code) -> bool:
+        """Whether a skill stops on arriving, after its action at `observation` led to `arrived`.
 
-    def _check_skill(self, skill: int) -> Array:
-        if not 0 <= skill < self.config.num_skills:
-            raise ValueError(f"There is no skill {skill}: the model has 0 to {self.config.num_skills - 1}.")
-        return jnp.asarray(skill)
+        The termination policy of relaxed training remembers a skill's earlier steps too: there, this is the answer for
+        a skill that began at `observation`, and `begin` is the way to run one for longer.
+        """
+        return self.begin(observation, skill).arrive(action, arrived)
 
-    def log_counts(self, demos: Demonstrations, num_segments: int | Sequence[int] | str) -> NDArray[np.float32]:
+    def _check_skill(self, skill: Code) -> Array:
+        given, config = np.asarray(skill), self.config
+        if config.codes == "gaussian":
+            if given.shape != (config.code_dim,):
+                raise ValueError(f"A code of this model has {config.code_dim} numbers, and {given.shape} were given.")
+        elif given.shape != () or not 0 <= given < config.num_skills:
+            raise ValueError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
+        return jnp.asarray(given)
+
+    def _check_decoder(self, decoder: Decoder | None, best: Best | None) -> Decoder:
+        if decoder is not None and decoder not in get_args(Decoder):
+            raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
+        if best is not None and best not in get_args(Best):
+            raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
+        relaxed = isinstance(self.skills, RelaxedSkills)
+        decoder = decoder or ("recognition" if relaxed else "exact")
+        if decoder == "recognition" and not relaxed:
+            raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
+        if decoder == "exact" and self.config.codes == "gaussian":
+            raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
+        if best is not None and decoder == "recognition":
+            raise ValueError('best has no meaning for the recognition model: leave it out, or pass decoder="exact".')
+        return decoder
+
+    def log_counts(
+        self, demos: Demonstrations, num_segments: int | Sequence[int] | str, max_segments: int | None = None
+    ) -> NDArray[np.float32]:
         """The prior over the number of segments of each demonstration, as one row of logs."""
         if isinstance(num_segments, str):
             if num_segments != "unknown":
                 raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
-            row = unknown_count(self.config)
+            most = self.config.max_segments if max_segments is None else max_segments
+            row = unknown_count(dataclasses.replace(self.config, max_segments=most))
             return np.tile(np.asarray(row, np.float32), (len(demos), 1))
         given = _whole_counts(num_segments, len(demos))
         if (given < 1).any():
@@ -207,30 +257,15 @@ class Model:
         return np.asarray(jax.vmap(lambda m: exactly(m, int(given.max())))(jnp.asarray(given)))
 
     def priors(self, max_length: int) -> Priors:
-        """Priors for demonstrations of up to so many steps."""
-        longest = min(max_length, self.config.longest_segment or max_length)
-        duration = poisson_log_duration(self.duration_rate, self.config.duration_weight or 0.0, longest)
-        num_skills = self.config.num_skills
-        return Priors(jnp.full((num_skills,), -jnp.log(num_skills)), duration)
+        """Priors over skills and lengths for demonstrations of up to so many steps."""
+        return make_priors(self.config, self.duration_rate, max_length)
 
-    def _segment_some(
-        self, demos: Demonstrations, log_counts: NDArray[np.float32], num_rows: int, kind: Best
-    ) -> Segments:
-        max_length = _round_up(demos.max_length, _ROUND_STEPS)
-        missing = num_rows - len(demos)
-        # The first row is repeated up to a fixed number, again to compile once.
-        rows = np.pad(np.arange(len(demos)), (0, missing))
-        batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
-        found = decode(self.skills, batch, self.priors(max_length), jnp.asarray(log_counts[rows]), kind)
-        decoded = jax.tree.map(np.asarray, found)
-        best, after = decoded.best, decoded.posterior
-        return Segments(
-            boundaries=[best.ends[i, : best.num_segments[i] - 1].astype(np.int32) for i in range(len(demos))],
-            skills=[best.skills[i, : best.num_segments[i]].astype(np.int32) for i in range(len(demos))],
-            boundary_probs=[after.boundary_probs[i, :n] for i, n in enumerate(demos.lengths)],
-            count_probs=list(after.count_probs[: len(demos)]),
-            log_likelihood=after.log_likelihood[: len(demos)],
-        )
+    def _find(self, batch: Batch, log_counts: Float[Array, "B counts"], decoder: Decoder, best: Best) -> Found:
+        if decoder == "recognition":
+            assert isinstance(self.skills, RelaxedSkills), "checked before"
+            return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.config.readout)
+        priors = self.priors(batch.boundary_labels.shape[1])
+        return decode_exactly(self.skills, batch, priors, log_counts, best)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
@@ -248,9 +283,11 @@ class Model:
         mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
         theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
         if mine != theirs:
+            names = ("observations", "shape", "discrete actions", "width of actions")
+            differ = [f"{n} {a} and not {b}" for n, a, b in zip(names, theirs, mine, strict=True) if a != b]
             raise DemonstrationError(
-                f"The model was trained on (observations, shape, discrete actions, action width) {mine}, and these "
-                f"demonstrations have {theirs}: use demonstrations from the same spaces, or train another model."
+                f"These demonstrations differ from those the model was trained on: {', '.join(differ)}. Use "
+                "demonstrations from the same spaces, or train another model."
             )
         if (
             space.observation_kind == "symbol"
@@ -260,28 +297,6 @@ class Model:
                 f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
                 f"{largest}: use demonstrations from the same spaces, or train another model."
             )
-
-
-def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills:
-    """Untrained skills with the settings' sizes."""
-    return Skills(
-        space,
-        scaling,
-        num_skills=config.num_skills,
-        num_maps=config.num_maps,
-        hidden_dim=config.hidden_dim,
-        shared_termination=bool(config.shared_termination),
-        sigma_floor=config.sigma_floor,
-        termination_weight=config.termination_weight or 1.0,
-        key=key,
-    )
-
-
-def unknown_count(config: Config) -> Float[Array, " counts"]:
-    """Log p(M) where it is not known, up to `max_segments`: each further segment costs `segment_cost`."""
-    counts = jnp.arange(config.max_segments + 1)
-    costs = jnp.where(counts == 0, LOG_ZERO, -config.segment_cost * counts)
-    return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
 
 
 def _whole_counts(num_segments: int | Sequence[int], num_demos: int) -> NDArray[np.integer]:
@@ -303,6 +318,25 @@ def score(found: Segments, demos: Demonstrations) -> Scores:
             "The true boundaries of these demonstrations are not known: there is nothing to score."
         )
     return score_boundaries(found.boundaries, demos.truth.boundaries)
+
+
+def _segment_some(
+    find: Callable[[Batch, Array], Found], demos: Demonstrations, log_counts: NDArray[np.float32], num_rows: int
+) -> Segments:
+    max_length = _round_up(demos.max_length, _ROUND_STEPS)
+    missing = num_rows - len(demos)
+    # The first row is repeated up to a fixed number, again to compile once.
+    rows = np.pad(np.arange(len(demos)), (0, missing))
+    batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
+    found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[rows])))
+    counts = found.num_segments
+    return Segments(
+        boundaries=[found.ends[i, : counts[i] - 1].astype(np.int32) for i in range(len(demos))],
+        skills=[found.skills[i, : counts[i]] for i in range(len(demos))],
+        boundary_probs=[found.boundary_probs[i, :n] for i, n in enumerate(demos.lengths)],
+        count_probs=list(found.count_probs[: len(demos)]),
+        log_likelihood=found.log_likelihood[: len(demos)],
+    )
 
 
 def _rows_per_call(demos: Demonstrations) -> int:

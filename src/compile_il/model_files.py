@@ -23,12 +23,12 @@ import safetensors.numpy
 
 from compile_il.array_names import map_named, named_leaves
 from compile_il.config import Config, ConfigError
-from compile_il.model import Model, new_skills
+from compile_il.model import AnySkills, Model
 from compile_il.networks import Scaling, Space
+from compile_il.objectives import new_skills
 from compile_il.runs import MODEL_FOLDER, RUN_FILE
-from compile_il.skills import Skills
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever older files can no longer be read."""
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 
@@ -102,7 +102,7 @@ def _place_of_model(folder: Path) -> Path:
     return folder / MODEL_FOLDER
 
 
-def _fill(shapes: Skills, arrays: dict[str, np.ndarray], path: Path) -> Skills:
+def _fill(shapes: AnySkills, arrays: dict[str, np.ndarray], path: Path) -> AnySkills:
     """Puts arrays in the places that have their names; neither a place nor an array may be left over."""
     places, rest = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     wanted = named_leaves(places)

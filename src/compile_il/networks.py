@@ -5,6 +5,7 @@ hidden layers of an MLP for vectors; in all cases a LayerNorm on top.
 """
 
 import math
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,6 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.demos.checks import ObservationKind
+
+Networks = TypeVar("Networks")
 
 
 class Convolution(eqx.Module):
@@ -138,3 +141,12 @@ def make_embedding(space: Space, scaling: Scaling, *, num_maps: int, hidden_dim:
     if space.observation_kind == "vector":
         return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, key=key)
     return SymbolEmbedding(space.num_symbols, hidden_dim, key=key)
+
+
+def halved(networks: Networks) -> Networks:
+    """Networks that compute in bfloat16."""
+
+    def halve(leaf: Any) -> Any:
+        return leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf
+
+    return jax.tree.map(halve, networks)

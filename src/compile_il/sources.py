@@ -11,12 +11,11 @@ import numpy as np
 
 from compile_il.batches import frame_budget
 from compile_il.config import Config
+from compile_il.counts import exactly, unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.exact.feasible import feasible
-from compile_il.exact.recursion import exactly
 from compile_il.generate import demonstrate
-from compile_il.model import unknown_count
 from compile_il.networks import Scaling, Space
 from compile_il.worlds import World, make_world
 

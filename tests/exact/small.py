@@ -7,7 +7,8 @@ import numpy as np
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.model import Model, new_skills
+from compile_il.model import Model
+from compile_il.objectives import new_skills
 from compile_il.sources import scaling_of, space_of
 
 LENGTHS = (5, 9, 7, 4)

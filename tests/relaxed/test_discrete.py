@@ -23,7 +23,8 @@ def cut_with_scissors(network: Recognition, inputs: jax.Array, length: int, num_
         size = len(rest) - 1 if i == num_segments - 1 else int(jnp.argmax(logits))
         scores = jax.vmap(network.attention_head)(encodings)
         inside = jnp.where(jnp.arange(len(rest)) < size, 0.0, -1e30)
-        weights = jnp.arange(len(rest)) == size - 1 if readout == "last" else read_attentively(scores, inside)
+        last = jnp.arange(len(rest)) == size - 1
+        weights = last if readout == "last" else read_attentively(scores, inside, jnp.array(len(rest) - 1))
         codes.append(weights @ jax.vmap(network.code_head)(encodings))
         begin += size
         ends.append(begin)

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.relaxed.fused_lstm import Launch, encode_batch, suits
-from compile_il.relaxed.recognition import encode
+from compile_il.relaxed.fused_lstm import Launch, encode_all, suits
+from compile_il.relaxed.recognition import encode, project
 
 TIMES, INPUT, HIDDEN = 4, 3, 32
 ROWS = 21  # two blocks, of which one is not full
@@ -21,6 +21,10 @@ def example(rows: int, *, hidden: int = HIDDEN, seed: int = 0) -> tuple[eqx.nn.L
     cell_key, input_key, mask_key = jax.random.split(jax.random.key(seed), 3)
     mask = jnp.clip(jax.random.uniform(mask_key, (rows, TIMES), minval=-0.3, maxval=1.3), 0.0, 1.0)
     return eqx.nn.LSTMCell(INPUT, hidden, key=cell_key), jax.random.normal(input_key, (rows, TIMES, INPUT)), mask
+
+
+def encode_batch(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
+    return encode_all(cell, jax.vmap(project, (None, 0))(cell, inputs), mask, **options)
 
 
 def by_scan(cell: Any, inputs: Any, mask: Any) -> Any:

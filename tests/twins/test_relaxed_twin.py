@@ -121,7 +121,9 @@ def test_every_number_of_the_recognition_model(length: int, readout: str, temper
         if readout == "last":
             weights = read_last(found.log_boundaries[i])
         else:
-            weights = read_attentively(jax.vmap(network.attention_head)(encodings), found.log_segments[i])
+            weights = read_attentively(
+                jax.vmap(network.attention_head)(encodings), found.log_segments[i], array(length)
+            )
         close(weights, expected.readouts[i], "readouts")
         codes = relax(found.code_logits[i], array(CODE_GUMBEL[i]), temperature)
         close(jnp.exp(codes), twin.concrete(expected.code_logits[i], CODE_GUMBEL[i], temperature), "codes")
@@ -329,7 +331,7 @@ def loss_through(network: Recognition, ways: Any, num_segments: int, readout: st
         if readout == "last":
             weights = read_last(use("readout", sample))
         else:
-            weights = read_attentively(jax.vmap(network.attention_head)(encodings), read.log_probs)
+            weights = read_attentively(network.attention(encodings), read.log_probs, array(LENGTH))
         state_open = next_segment(state_open, use("masks", sample)).log_open
         read_open, loss_open = read.log_open, lost.log_open
         log_segments.append(lost.log_probs)

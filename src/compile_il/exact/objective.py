@@ -1,11 +1,11 @@
 """What exact training maximises: the mean log-likelihood of demonstrations under all their segmentations."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from compile_il.batches import Batch, unpack
 from compile_il.exact import decode, recursion, streaming, streaming_decode
@@ -13,7 +13,6 @@ from compile_il.exact.decode import Segmentation
 from compile_il.exact.known import Known, known_from_labels
 from compile_il.exact.recursion import Posterior
 from compile_il.exact.scores import Priors, StepScores
-from compile_il.skills import Skills
 
 LONGEST_DENSE = 256
 """Steps up to which the dense recursion, faster and hungrier for memory, is used."""
@@ -57,7 +56,19 @@ class Scored(NamedTuple):
     known: Known
 
 
-def score_batch(skills: Skills, batch: Batch) -> Scored:
+@runtime_checkable
+class Scoring(Protocol):
+    """Networks that score frames for the recursion."""
+
+    @property
+    def num_skills(self) -> int:
+        """K."""
+
+    def score_frames(self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]) -> StepScores:
+        """Scores of frames that lie end to end."""
+
+
+def score_batch(skills: Scoring, batch: Batch) -> Scored:
     """Runs the networks on the batch's frames and hands each demonstration its own."""
     max_length = batch.boundary_labels.shape[1]
     frames, actions = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
@@ -73,7 +84,7 @@ def score_batch(skills: Skills, batch: Batch) -> Scored:
 
 
 def log_likelihoods(
-    skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]
+    skills: Scoring, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]
 ) -> Float[Array, " B"]:
     """Log p(a | s) of each demonstration."""
     steps, known = score_batch(skills, batch)
@@ -81,7 +92,7 @@ def log_likelihoods(
     return jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count)
 
 
-def exact_loss(skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
+def exact_loss(skills: Scoring, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
     """Mean negative log-likelihood of the demonstrations that fit into the batch."""
     losses = -log_likelihoods(skills, batch, priors, log_count)
     return jnp.sum(jnp.where(batch.fits, losses, 0.0)) / jnp.maximum(jnp.sum(batch.fits), 1)

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from compile_il.demos import UNKNOWN
 from compile_il.log_space import LOG_ZERO
 from compile_il.relaxed.inference import Readout
-from compile_il.relaxed.recognition import Recognition, encode, read_attentively
+from compile_il.relaxed.recognition import Recognition, encode_projected, project, read_attentively
 
 
 class HardSegments(NamedTuple):
@@ -20,6 +21,8 @@ class HardSegments(NamedTuple):
 
     ends: Int[Array, " M"]
     """b_1 .. b_M; the last one is the demonstration's length. A segment may be empty once the end is reached."""
+    boundary_probs: Float[Array, "M times"]
+    """q(b_i = t) given the cuts before it; of the last segment, and of empty ones, all zero."""
     code_logits: Float[Array, "M codes"]
 
 
@@ -29,22 +32,40 @@ def segment(
     length: Int[Array, ""],
     num_segments: int,
     readout: Readout = "last",
+    count: Int[Array, ""] | None = None,
+    told_ends: Int[Array, " M"] | None = None,
 ) -> HardSegments:
-    """Finds the most probable end of each segment, cuts, and goes on with the rest."""
-    times = jnp.arange(inputs.shape[0])
+    """Finds the most probable end of each segment, cuts, and goes on with the rest.
 
-    def find(begin: Int[Array, ""], i: Int[Array, ""]) -> tuple[Int[Array, ""], HardSegments]:
+    Args:
+      recognition: the network.
+      inputs: an embedded frame for each time.
+      length: steps that are real.
+      num_segments: M, or the largest where it differs between demonstrations.
+      readout: where codes are read.
+      count: M of this demonstration, if it is less; segments beyond it are empty.
+      told_ends: boundaries that are known and taken as they are, or `UNKNOWN`.
+    """
+    times, projected = jnp.arange(inputs.shape[0]), project(recognition.cell, inputs)
+    last = jnp.array(num_segments if count is None else count) - 1
+    told = jnp.full((num_segments,), UNKNOWN) if told_ends is None else told_ends
+
+    def find(begin: Int[Array, ""], now: tuple[Int[Array, ""], Int[Array, ""]]) -> tuple[Int[Array, ""], HardSegments]:
+        i, told_end = now
         # A state of zero until the segment begins is a network that starts there.
-        encodings = encode(recognition.cell, inputs, (times >= begin).astype(inputs.dtype))
+        encodings = encode_projected(recognition.cell, projected, (times >= begin).astype(projected.dtype))
         logits = recognition.boundary_logits(encodings, length)
-        likeliest = jnp.argmax(jnp.where(times > begin, logits, 2 * LOG_ZERO))
-        end = jnp.where((i == num_segments - 1) | (begin >= length), length, likeliest)
+        allowed = jnp.where(times > begin, logits, 2 * LOG_ZERO)
+        likeliest = jnp.argmax(allowed)
+        over = (i >= last) | (begin >= length)
+        end = jnp.where(over, length, jnp.where(told_end == UNKNOWN, likeliest, told_end))
         if readout == "last":
-            weights = (times == end - 1).astype(inputs.dtype)
+            weights = (times == end - 1).astype(projected.dtype)
         else:
             inside = (times >= begin) & (times < end)
-            scores = jax.vmap(recognition.attention_head)(encodings)
-            weights = read_attentively(scores, jnp.where(inside, 0.0, LOG_ZERO))
-        return end, HardSegments(end, weights @ jax.vmap(recognition.code_head)(encodings))
+            scores = recognition.attention(encodings)
+            weights = read_attentively(scores, jnp.where(inside, 0.0, LOG_ZERO), length)
+        probs = jnp.where(over, 0.0, jax.nn.softmax(allowed))
+        return end, HardSegments(end, probs, weights @ recognition.code_logits(encodings))
 
-    return jax.lax.scan(find, jnp.array(0), jnp.arange(num_segments))[1]
+    return jax.lax.scan(find, jnp.array(0), (jnp.arange(num_segments), told))[1]

@@ -72,3 +72,15 @@ def loss_terms(
         codes=jnp.sum(jax.vmap(categorical_kl)(found.code_logits)),
         boundaries=boundary_cost(found, rate, length, term),
     )
+
+
+def told_boundaries_loss(found: Inference, ends: Int[Array, " M"]) -> Float[Array, ""]:
+    """- Σ_{i<M} log q(b_i), where boundaries are told and q is to learn them."""
+    log_q = jax.nn.log_softmax(found.boundary_logits[:-1])
+    return -jnp.sum(jnp.take_along_axis(log_q, jnp.maximum(ends[:-1, None], 0), axis=1))
+
+
+def code_losses(code_logits: Float[Array, "M K"], codes: Int[Array, " M"], beta: float) -> Float[Array, " M"]:
+    """For each segment - log q(z_i) where the code is told, and β KL(q(z_i) || p(z)) where it is not."""
+    told = -jnp.take_along_axis(jax.nn.log_softmax(code_logits), jnp.maximum(codes[:, None], 0), axis=1)[:, 0]
+    return jnp.where(codes >= 0, told, beta * jax.vmap(categorical_kl)(code_logits))

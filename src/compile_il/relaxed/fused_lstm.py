@@ -6,7 +6,7 @@ so that a GPU spends most of the time between them. Here one program takes a blo
 stay on the chip, and the recurrent weights stream from the L2 cache. What does not recur stays with XLA, as one large
 product each: the projection of the inputs before, and the gradient of the recurrent weights after.
 
-Written in Pallas for its Triton backend. Other devices, and sizes that do not suit it, get the scan of `encode`.
+Written in Pallas for its Triton backend. Other devices, and sizes that do not suit it, get the scan instead.
 """
 
 import functools
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, DTypeLike, Float
 
-from compile_il.relaxed.recognition import encode
+from compile_il.relaxed.recognition import encode_projected
 
 SMALLEST_DOT = 16
 """Triton multiplies blocks of at least so many rows and columns."""
@@ -47,49 +47,46 @@ class Launch(NamedTuple):
     """Run the kernels without a GPU, slowly; set by the functions below."""
 
 
-def encode_batch(
-    cell: eqx.nn.LSTMCell,
-    inputs: Float[Array, "B times input"],
-    mask: Float[Array, "B times"],
-    *,
-    launch: Launch | None = None,
-    interpret: bool | None = None,
-) -> Float[Array, "B times hidden"]:
-    """`encode` for each row of a batch, with gradients into inputs, mask and cell.
-
-    Args:
-      cell: the LSTM; under `vmap` each member may have its own.
-      inputs: an embedded frame for each row and time.
-      mask: what both states are multiplied with after each update.
-      launch: how the kernels run.
-      interpret: False is the kernel and True the same interpreted; None chooses the kernel on a GPU and else the scan.
-    """
-    if (interpret is None and jax.default_backend() != "gpu") or not suits(cell):
-        return jax.vmap(encode, (None, 0, 0))(cell, inputs, mask)
-    projected = inputs @ cell.weight_ih.T + (0.0 if cell.bias is None else cell.bias)
-    return encode_projected_batch(cell, projected, mask, launch=launch, interpret=bool(interpret))
+IN_HALF_PRECISION = Launch(chunk_bytes=128, num_stages=2, weight_dtype=jnp.bfloat16)
+"""For recurrent weights in bfloat16; of several, the fastest on an H200."""
 
 
-def suits(cell: eqx.nn.LSTMCell) -> bool:
-    """Whether the kernels can run the cell."""
-    size = cell.hidden_size
-    return SMALLEST_DOT <= size <= LARGEST_HIDDEN and size.bit_count() == 1 and cell.weight_hh.dtype == jnp.float32
-
-
-def encode_projected_batch(
+def encode_all(
     cell: eqx.nn.LSTMCell,
     projected: Float[Array, "B times gates"],
     mask: Float[Array, "B times"],
     *,
     launch: Launch | None = None,
-    interpret: bool = False,
+    interpret: bool | None = None,
 ) -> Float[Array, "B times hidden"]:
-    """`encode_batch` by the kernels, of inputs that have been brought to the gates: W x + b for each row and time."""
-    launch = (launch or Launch())._replace(interpret=interpret)
+    """`encode_projected` for each row of a batch, with gradients into inputs, mask and recurrent weights.
+
+    Args:
+      cell: the LSTM; under `vmap` each member may have its own.
+      projected: inputs that have been brought to the gates, W x + b for each row and time.
+      mask: what both states are multiplied with after each update.
+      launch: how the kernels run.
+      interpret: False is the kernel and True the same interpreted; None chooses the kernel on a GPU and else the scan.
+    """
+    if (interpret is None and jax.default_backend() != "gpu") or not suits(cell):
+        return jax.vmap(encode_projected, (None, 0, 0))(cell, projected, mask)
+    if launch is None:
+        launch = IN_HALF_PRECISION if cell.weight_hh.dtype == jnp.bfloat16 else Launch()
+    launch = launch._replace(interpret=bool(interpret))
     num_rows = projected.shape[0]
     padding = -num_rows % launch.rows
     projected = jnp.pad(projected, ((0, padding), (0, 0), (0, 0)))
     return _recur(cell.weight_hh, projected, jnp.pad(mask, ((0, padding), (0, 0))), launch)[:num_rows]
+
+
+def suits(cell: eqx.nn.LSTMCell) -> bool:
+    """Whether the kernels can run the cell."""
+    size = cell.hidden_size
+    return (
+        SMALLEST_DOT <= size <= LARGEST_HIDDEN
+        and size.bit_count() == 1
+        and cell.weight_hh.dtype in (jnp.float32, jnp.bfloat16)
+    )
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -129,7 +126,7 @@ def _recur_back(launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times h
     d_projected, d_mask = _call(_backward, saved.weight.T, by_rows, ((saved.weight.shape[0],), ()), launch)
     hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
     d_weight = jnp.einsum("btg,bth->gh", d_projected, hidden_tm1, precision=launch.precision)
-    return d_weight, d_projected, d_mask
+    return d_weight.astype(saved.weight.dtype), d_projected, d_mask
 
 
 _recur.defvjp(_recur_and_save, _recur_back)

@@ -1,4 +1,4 @@
-"""Soft boundaries and codes of one demonstration, segment by segment (paper, equations of the recognition model)."""
+"""Soft boundaries and codes of demonstrations, segment by segment (paper, equations of the recognition model)."""
 
 from typing import Literal, NamedTuple
 
@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.relaxed.masks import end_of, next_segment
-from compile_il.relaxed.recognition import Recognition, encode, read_attentively, read_last
+from compile_il.demos import UNKNOWN
+from compile_il.relaxed.fused_lstm import encode_all
+from compile_il.relaxed.masks import NextSegment, end_of, next_segment
+from compile_il.relaxed.recognition import Recognition, project, read_attentively, read_last
 from compile_il.relaxed.samples import relax
 
 Readout = Literal["last", "attentive"]
@@ -21,6 +23,8 @@ class Inference(NamedTuple):
     """Of q(b_i | x); those of the last segment are not used, since it ends with the demonstration."""
     log_boundaries: Float[Array, "M times"]
     """Logs of relaxed samples; the last one lies at the end."""
+    log_open: Float[Array, "M times"]
+    """log mask_i(t): that no earlier segment explains time t."""
     log_segments: Float[Array, "M times"]
     """log P(t ∈ C_i)."""
     code_logits: Float[Array, "M codes"]
@@ -36,36 +40,82 @@ def infer(
     temperature: float | Float[Array, ""],
     readout: Readout = "last",
 ) -> Inference:
+    """`infer_all`, of one demonstration."""
+    alone = infer_all(recognition, inputs[None], length[None], gumbel[None], temperature=temperature, readout=readout)
+    return jax.tree.map(lambda leaf: leaf[0], alone)
+
+
+def infer_all(
+    recognition: Recognition,
+    inputs: Float[Array, "B times input"],
+    lengths: Int[Array, " B"],
+    gumbel: Float[Array, "B M times"],
+    *,
+    temperature: float | Float[Array, ""],
+    readout: Readout = "last",
+    told_ends: Int[Array, "B M"] | None = None,
+) -> Inference:
     """Runs the recognition model once for each segment, behind the mask that the ones before leave.
 
     Args:
       recognition: the network.
-      inputs: an embedded frame for each time.
-      length: steps that are real.
+      inputs: an embedded frame for each time of each demonstration.
+      lengths: steps that are real.
       gumbel: standard Gumbel noise for the boundary of each segment; that of the last one is not used.
       temperature: τ of the relaxed boundaries.
       readout: where codes are read.
+      told_ends: boundaries that are known and take the place of samples, or `UNKNOWN`.
+
+    Returns:
+      What was found, with demonstrations along the first axis of each array.
     """
-    num_segments, num_times = gumbel.shape
-    the_end = end_of(length, num_times).astype(inputs.dtype)
+    num_demos, num_segments, num_times = gumbel.shape
+    projected = jax.vmap(project, in_axes=(None, 0))(recognition.cell, inputs)
+    told = jnp.full((num_demos, num_segments), UNKNOWN) if told_ends is None else told_ends
+    # The last segment ends with the demonstration: nothing about it is left to find.
+    told = told.at[:, -1].set(lengths)
 
     def segment(
-        log_open: Float[Array, " times"], now: tuple[Int[Array, ""], Float[Array, " times"]]
-    ) -> tuple[Float[Array, " times"], Inference]:
-        i, noise = now
-        encodings = encode(recognition.cell, inputs, jnp.exp(log_open))
-        logits = recognition.boundary_logits(encodings, length)
-        log_boundary = jnp.where(i == num_segments - 1, the_end, relax(logits, noise, temperature))
-        found = next_segment(log_open, log_boundary)
-        if readout == "last":
-            weights = read_last(log_boundary)
-        else:
-            weights = read_attentively(jax.vmap(recognition.attention_head)(encodings), found.log_probs)
-        code_logits = weights @ jax.vmap(recognition.code_head)(encodings)
-        return found.log_open, Inference(logits, log_boundary, found.log_probs, code_logits)
+        log_open: Float[Array, "B times"], now: tuple[Float[Array, "B times"], Int[Array, " B"]]
+    ) -> tuple[Float[Array, "B times"], Inference]:
+        noise, end = now
+        encodings = encode_all(recognition.cell, projected, jnp.exp(log_open))
 
-    start = jnp.zeros((num_times,), inputs.dtype)
-    return jax.lax.scan(segment, start, (jnp.arange(num_segments), gumbel))[1]
+        def one(
+            encodings: Float[Array, "times hidden"],
+            log_open: Float[Array, " times"],
+            noise: Float[Array, " times"],
+            end: Int[Array, ""],
+            length: Int[Array, ""],
+        ) -> tuple[Float[Array, " times"], Inference]:
+            logits = recognition.boundary_logits(encodings, length)
+            sample = relax(logits, noise, temperature)
+            log_boundary = jnp.where(end == UNKNOWN, sample, end_of(end, num_times).astype(sample.dtype))
+            found = next_segment(log_open, log_boundary)
+            code_logits = read_code(recognition, encodings, log_boundary, found, length, readout)
+            return found.log_open, Inference(logits, log_boundary, log_open, found.log_probs, code_logits)
+
+        return jax.vmap(one)(encodings, log_open, noise, end, lengths)
+
+    start = jnp.zeros((num_demos, num_times), projected.dtype)
+    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told.T))[1]
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), by_segment)
+
+
+def read_code(
+    recognition: Recognition,
+    encodings: Float[Array, "times hidden"],
+    log_boundary: Float[Array, " times"],
+    found: NextSegment,
+    length: Int[Array, ""],
+    readout: Readout,
+) -> Float[Array, " codes"]:
+    """h_z of one segment: an average over the times at which it may have to be read."""
+    if readout == "last":
+        weights = read_last(log_boundary)
+    else:
+        weights = read_attentively(recognition.attention(encodings), found.log_probs, length)
+    return weights @ recognition.code_logits(encodings)
 
 
 def draw_gumbel(key: PRNGKeyArray, num_segments: int, num_times: int) -> Float[Array, "M times"]:

@@ -9,7 +9,7 @@ for which t' = 0, and multiplies it by M; or it puts the prior on the soft lengt
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammaln, logsumexp
+from jax.scipy.special import gammaincc, gammaln, logsumexp
 from jaxtyping import Array, Float, Int
 
 from compile_il.log_space import LOG_ZERO
@@ -25,6 +25,17 @@ def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) ->
     times = jnp.arange(num_times)
     values = jnp.where(times <= length, log_poisson(times.astype(jnp.float32), rate), LOG_ZERO)
     return jnp.where(times <= length, values - logsumexp(values), LOG_ZERO)
+
+
+def log_boundary_prior(
+    rate: float, length: Int[Array, ""], begin: Int[Array, ""], end: Int[Array, ""]
+) -> Float[Array, ""]:
+    """Log p(b_i = end | b_{i-1} = begin), truncated to begin .. T.
+
+    The normaliser is the Poisson's cumulative distribution at T - begin, Q(T - begin + 1, λ).
+    """
+    duration, most = (end - begin).astype(jnp.float32), (length - begin).astype(jnp.float32)
+    return log_poisson(duration, rate) - jnp.log(gammaincc(jnp.maximum(most, 0.0) + 1.0, rate))
 
 
 def first_boundary_kl(logits: Float[Array, " times"], rate: float, length: Int[Array, ""]) -> Float[Array, ""]:

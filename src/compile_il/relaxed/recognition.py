@@ -9,7 +9,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, DTypeLike, Float, Int, PRNGKeyArray
 
 from compile_il.log_space import LOG_ZERO
 
@@ -35,12 +35,55 @@ class Recognition(eqx.Module):
         """h_b^t; neither the first step, which would leave a segment empty, nor padding can be a boundary."""
         times = jnp.arange(encodings.shape[0])
         allowed = (times > 0) & (times <= length)
-        return jnp.where(allowed, jax.vmap(self.boundary_head)(encodings), LOG_ZERO)
+        logits = jax.vmap(self.boundary_head)(self._as_weights(encodings)).astype(encodings.dtype)
+        return jnp.where(allowed, logits, LOG_ZERO)
+
+    def code_logits(self, encodings: Float[Array, "times hidden"]) -> Float[Array, "times codes"]:
+        """h_z^t, for a code that is read at time t."""
+        return jax.vmap(self.code_head)(self._as_weights(encodings)).astype(encodings.dtype)
+
+    def attention(self, encodings: Float[Array, "times hidden"]) -> Float[Array, " times"]:
+        """a^t, before it is known which times belong to the segment."""
+        return jax.vmap(self.attention_head)(self._as_weights(encodings)).astype(encodings.dtype)
+
+    def _as_weights(self, encodings: Float[Array, "times hidden"]) -> Float[Array, "times hidden"]:
+        return encodings.astype(self.code_head.weight.dtype)
 
 
-class _State(NamedTuple):
+class LSTMState(NamedTuple):
+    """What an LSTM hands from step to step."""
+
     hidden: Float[Array, " hidden"]
     cell: Float[Array, " hidden"]
+
+
+def blank_state(cell: eqx.nn.LSTMCell) -> LSTMState:
+    """Nothing read yet."""
+    return LSTMState(jnp.zeros((cell.hidden_size,)), jnp.zeros((cell.hidden_size,)))
+
+
+def project(cell: eqx.nn.LSTMCell, inputs: Float[Array, "times input"]) -> Float[Array, "times gates"]:
+    """What the inputs add to the gates: the same in every pass over a demonstration, so computed once for all."""
+    return (inputs @ cell.weight_ih.T + bias_of(cell)).astype(state_dtype(inputs))
+
+
+def state_dtype(inputs: Float[Array, "..."]) -> DTypeLike:
+    """Of gates, states and logits, which stay in single precision where networks compute in half."""
+    return jnp.promote_types(inputs.dtype, jnp.float32)
+
+
+def bias_of(cell: eqx.nn.LSTMCell) -> Float[Array, " gates"]:
+    """What is added to the gates at every step."""
+    assert cell.bias is not None, "cells are made with a bias"
+    return cell.bias
+
+
+def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, " gates"]) -> LSTMState:
+    """One update, with gates in the order input, forget, candidate, output."""
+    gates = projected + cell.weight_hh @ state.hidden
+    into, keep, candidate, out = jnp.split(gates, 4)
+    memory = jax.nn.sigmoid(keep) * state.cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)
+    return LSTMState(jax.nn.sigmoid(out) * jnp.tanh(memory), memory)
 
 
 def encode(
@@ -50,16 +93,22 @@ def encode(
 
     What lies before the segment is hidden from it, and gradients still pass into the mask.
     """
+    return encode_projected(cell, project(cell, inputs), mask)
 
-    def step(state: _State, now: tuple[Float[Array, " input"], Float[Array, ""]]) -> tuple[_State, Array]:
+
+def encode_projected(
+    cell: eqx.nn.LSTMCell, projected: Float[Array, "times gates"], mask: Float[Array, " times"]
+) -> Float[Array, "times hidden"]:
+    """`encode`, of inputs that have been brought to the gates."""
+
+    def step(state: LSTMState, now: tuple[Float[Array, " gates"], Float[Array, ""]]) -> tuple[LSTMState, Array]:
         seen, open_ = now
-        hidden, memory = cell(seen, (state.hidden, state.cell))
-        state = _State(open_ * hidden, open_ * memory)
+        new = lstm_step(cell, state, seen)
+        state = LSTMState(open_ * new.hidden, open_ * new.cell)
         return state, state.hidden
 
-    nothing = jnp.zeros((cell.hidden_size,), inputs.dtype)
-    _, encodings = jax.lax.scan(step, _State(nothing, nothing), (inputs, mask))
-    return encodings
+    start = jax.tree.map(lambda leaf: leaf.astype(projected.dtype), blank_state(cell))
+    return jax.lax.scan(step, start, (projected, mask))[1]
 
 
 def read_last(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
@@ -67,6 +116,12 @@ def read_last(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
     return jnp.append(jnp.exp(log_boundary[1:]), 0.0)
 
 
-def read_attentively(scores: Float[Array, " times"], log_segment: Float[Array, " times"]) -> Float[Array, " times"]:
-    """Weights of the attentive readout: softmax_t [ a_i^t + log P(t ∈ C_i) ]."""
-    return jax.nn.softmax(scores + log_segment)
+def read_attentively(
+    scores: Float[Array, " times"], log_segment: Float[Array, " times"], length: Int[Array, ""]
+) -> Float[Array, " times"]:
+    """Weights of the attentive readout: softmax_t [ a_i^t + log P(t ∈ C_i) ], over the steps that are real.
+
+    An empty segment has no step to attend to; its readout is the same everywhere, and never of padding.
+    """
+    real = jnp.arange(scores.shape[0]) < length
+    return jax.nn.softmax(jnp.where(real, scores + log_segment, 2 * LOG_ZERO))

@@ -6,8 +6,8 @@ from jaxtyping import Array, Float
 
 
 def relax(
-    logits: Float[Array, " K"], gumbel: Float[Array, " K"], temperature: float | Float[Array, ""]
-) -> Float[Array, " K"]:
+    logits: Float[Array, "*shape"], gumbel: Float[Array, "*shape"], temperature: float | Float[Array, ""]
+) -> Float[Array, "*shape"]:
     """Log of a concrete sample: log softmax[(logits + gumbel) / τ], where gumbel is standard Gumbel noise."""
     return jax.nn.log_softmax((logits + gumbel) / temperature)
 
@@ -18,7 +18,9 @@ def categorical_kl(logits: Float[Array, " K"]) -> Float[Array, ""]:
     return jnp.sum(jnp.exp(log_q) * log_q) + jnp.log(logits.shape[0])
 
 
-def shift(mean: Float[Array, " D"], log_variance: Float[Array, " D"], noise: Float[Array, " D"]) -> Float[Array, " D"]:
+def shift(
+    mean: Float[Array, "*shape"], log_variance: Float[Array, "*shape"], noise: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
     """A Gaussian sample, mean + standard deviation * noise."""
     return mean + jnp.exp(log_variance / 2) * noise
 

@@ -1,6 +1,8 @@
-"""The exact engine without labels, at the paper's sizes: training curves and final scores over five seeds.
+"""One world and one set of settings, at the paper's sizes: training curves and final scores over five seeds.
 
-python -m compile_il.experiments.exact --world grid-pickup --num-skills 32 --out results/exact-grid-pickup.json
+    python -m compile_il.experiments.imitation --world grid-pickup --num-skills 32 --out results/exact-grid-pickup.json
+    python -m compile_il.experiments.imitation --world grid-pickup --inference relaxed --learning-rate 1e-4 \
+        --cooldown 0 --num-iterations 50000 --out results/relaxed-grid-pickup.json
 
 Curves are scored on validation levels, on which settings were chosen; final scores on test levels, which no choice has
 seen (`compile_il.evaluate`). With `--num-segments None` neither training nor scoring is told how many segments there

@@ -1,0 +1,213 @@
+"""Where the time of one training step goes, at the paper's sizes.
+
+    python -m benchmarks.training [--inference relaxed] [--world grid-pickup] [--num-seeds 5] [--half-precision]
+        [--out FILE]
+
+Steps are timed as training makes them, one after the other without waiting, fresh demonstrations included; each other
+row is the median of several calls that are waited for. The floor is the arithmetic of the networks, forwards and
+backwards, at the rate that a large matrix product reaches on the same device in the same precision and run.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+from rich.table import Table
+
+from compile_il.batches import draw_batch
+from compile_il.config import Config
+from compile_il.exact.objective import score_batch
+from compile_il.exact.recursion import exactly, log_likelihood
+from compile_il.objectives import make_loss
+from compile_il.relaxed.inference import infer_all
+from compile_il.results import write_result
+from compile_il.sources import make_source
+from compile_il.train import Trainer
+
+
+def milliseconds(work: Callable[[], Any], repeats: int = 30) -> float:
+    """Median time of one call, after a first one that compiles."""
+    times = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        jax.block_until_ready(work())
+        times.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(times[1:])
+
+
+def milliseconds_in_a_row(work: Callable[[], Any], warm_up: int, repeats: int) -> float:
+    """Time of one call among many that nobody waits for."""
+    for _ in range(warm_up):
+        last = work()
+    jax.block_until_ready(last)
+    began = time.perf_counter()
+    for _ in range(repeats):
+        last = work()
+    jax.block_until_ready(last)
+    return 1e3 * (time.perf_counter() - began) / repeats
+
+
+def matmul_rate(size: int, half_precision: bool) -> float:
+    """Floating-point operations a second of a large product."""
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.bfloat16 if half_precision else jnp.float32)
+    product = jax.jit(lambda a: a @ a)
+    return 2 * size**3 / (milliseconds(lambda: product(a), 10) / 1e3)
+
+
+def network_operations(config: Config, num_frames: int, max_length: int) -> float:
+    """Multiplications and additions of the networks for a grid world, forwards (1) and backwards (2)."""
+    maps, hidden, skills, actions = config.num_maps, config.hidden_dim, config.num_skills, 8
+    convolutions = 8 * 8 * 9 * 12 * maps + 6 * 6 * 9 * maps * maps + 36 * maps * hidden
+    heads = skills * (hidden * hidden + hidden * actions)
+    if config.inference == "exact":
+        stopping = (2 * hidden + actions) * hidden + hidden * skills
+        return 3 * 2.0 * num_frames * (convolutions + heads + stopping)
+    # Recognition and termination each pass over all times once for every segment; inputs meet the gates once.
+    times = config.batch_size * (max_length + 1)
+    gates = 4 * hidden * (2 * hidden + hidden + actions)
+    passes = (config.num_segments or 1) * (2 * 4 * hidden * hidden + 3 * hidden * hidden + hidden * skills)
+    return 3 * 2.0 * (num_frames * (3 * convolutions + heads) + times * (gates + passes))
+
+
+class Parts(NamedTuple):
+    """Pieces of a step, each a function of stacked parameters and batches."""
+
+    seeds: int
+    skills_of: Callable[[Any], Any]
+    stacked: Any
+    batches: Any
+
+    def gradient(self, loss: Callable[..., Any]) -> Callable[[], Any]:
+        """Backwards through a loss of the skills and a batch."""
+        take = jax.jit(jax.vmap(jax.grad(lambda params, batch: loss(self.skills_of(params), batch))))
+        return lambda: take(self.stacked, self.batches)
+
+    def forwards(self, part: Callable[..., Any]) -> Callable[[], Any]:
+        """Forwards through a part of the model."""
+        run = jax.jit(jax.vmap(lambda params, batch: part(self.skills_of(params), batch)))
+        return lambda: run(self.stacked, self.batches)
+
+
+def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
+    """The networks, and the sum over segmentations."""
+    priors, log_count = trainer.models(trainer.start())[0].priors(trainer.source.max_length), exactly(3, 3)
+    scored = parts.forwards(score_batch)()
+
+    def recursion(steps: Any, known: Any) -> Any:
+        return jnp.mean(jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count))
+
+    backwards = jax.jit(jax.vmap(jax.grad(recursion)))
+    return {
+        "networks, forwards": parts.forwards(score_batch),
+        "recursion and gradient": lambda: backwards(*scored),
+    }
+
+
+def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
+    """The networks that look at frames, the passes of recognition, and those of termination."""
+    num_segments = trainer.config.expected_segments
+
+    def frames(skills: Any, batch: Any) -> Any:
+        read = skills.read(batch)
+        return sum(jnp.mean(read_by.astype(jnp.float32)) for read_by in (read.inputs, read.policy, read.arrived))
+
+    def masks(batch: Any) -> Any:
+        return jnp.full((batch.lengths.shape[0], num_segments, batch.boundary_labels.shape[1] + 1), 0.5)
+
+    def recognise(skills: Any, batch: Any) -> Any:
+        inputs = jnp.ones((*masks(batch).shape[::2], 2 * trainer.config.hidden_dim))
+        found = infer_all(skills.recognition, inputs, batch.lengths, 0 * masks(batch), temperature=1.0)
+        return jnp.mean(found.code_logits) + jnp.mean(jnp.exp(found.log_segments))
+
+    def terminate(skills: Any, batch: Any) -> Any:
+        seen = jnp.ones((*masks(batch).shape[::2], trainer.config.hidden_dim))
+        done = jnp.ones((*masks(batch).shape[::2], skills.policies.actions.width))
+        return jnp.mean(skills.termination.logits(seen, done, masks(batch)))
+
+    return {
+        "networks of frames and gradient": parts.gradient(frames),
+        "recognition passes and gradient": parts.gradient(recognise),
+        "termination passes and gradient": parts.gradient(terminate),
+    }
+
+
+def measure(world_name: str, config: Config) -> dict[str, float]:
+    """Milliseconds of the whole step and of its parts."""
+    source = make_source(world_name, config)
+    assert source.world is not None
+    world, shape, seeds = source.world, (config.batch_size, source.num_frames, source.max_length), config.num_seeds
+    trainer = Trainer(config, source)
+    state = [trainer.start()]
+    calls = iter(range(10**9))
+    on_device = jax.default_backend() != "cpu"
+
+    def whole() -> Any:
+        state[0], losses = trainer.step(state[0], next(calls))
+        return losses
+
+    draw = jax.jit(lambda key: jax.vmap(lambda k: draw_batch(world, k, *shape))(jax.random.split(key, seeds)))
+    params, static = eqx.partition(trainer.models(state[0])[0].skills, eqx.is_inexact_array)
+
+    def skills_of(params: Any) -> Any:
+        skills = eqx.combine(params, static)
+        return skills.in_half_precision() if config.half_precision else skills
+
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
+    parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
+    loss = make_loss(trainer.config, trainer.rate, source.max_length)
+    times = {
+        "whole step": milliseconds_in_a_row(whole, 64, 512) if on_device else milliseconds_in_a_row(whole, 2, 8),
+        "fresh demonstrations": milliseconds(lambda: draw(jax.random.key(next(calls)))),
+        "loss and gradient": milliseconds(
+            parts.gradient(lambda skills, batch: loss(skills, batch, jax.random.key(0), jnp.array(0)))
+        ),
+    }
+    further = exact_parts if config.inference == "exact" else relaxed_parts
+    times |= {name: milliseconds(work) for name, work in further(parts, trainer).items()}
+    if world_name.startswith("grid"):
+        rate = matmul_rate(8192 if on_device else 1024, config.half_precision)
+        operations = network_operations(config, source.num_frames, source.max_length)
+        times["floor: network arithmetic"] = 1e3 * seeds * operations / rate
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--world", default="grid-pickup")
+    parser.add_argument("--inference", choices=("exact", "relaxed"), default="exact")
+    parser.add_argument("--half-precision", action="store_true")
+    parser.add_argument("--num-seeds", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--hidden-dim", type=int, default=256)
+    parser.add_argument("--num-maps", type=int, default=64)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    sizes = {
+        name: getattr(options, name) for name in ("inference", "batch_size", "hidden_dim", "num_maps", "half_precision")
+    }
+    columns = {seeds: measure(options.world, Config(num_seeds=seeds, **sizes)) for seeds in options.num_seeds}
+    table = Table(
+        "milliseconds",
+        *(f"{seeds} seeds" for seeds in columns),
+        title=f"{options.inference} engine on {jax.devices()[0]}",
+    )
+    for part in next(iter(columns.values())):
+        table.add_row(part, *(f"{column[part]:.2f}" for column in columns.values()))
+    Console().print(table)
+    if options.out:
+        wall_time = time.perf_counter() - began
+        write_result(
+            options.out, config={"world": options.world, **sizes}, seeds=[0], wall_time=wall_time, figures=columns
+        )
+
+
+if __name__ == "__main__":
+    main()

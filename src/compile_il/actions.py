@@ -1,0 +1,51 @@
+"""How networks read and write actions: one-hot and logits where they are discrete, standardised where continuous."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from compile_il.networks import Scaling, Space
+
+
+class ActionCoding(eqx.Module):
+    """From actions to vectors, and from a policy's outputs to probabilities and to the most probable action.
+
+    Continuous actions are Gaussian with a spread that is learned but never falls below a floor: without one the policy
+    term grows without bound as the spread shrinks and drowns all others, and boundaries decay.
+    """
+
+    mean: Float[Array, " A"]
+    spread: Float[Array, " A"]
+    num_actions: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    """Entries of an action as a vector, and outputs of a policy."""
+    sigma_floor: float = eqx.field(static=True)
+
+    def __init__(self, space: Space, scaling: Scaling, sigma_floor: float):
+        self.mean, self.spread = scaling.action_mean, scaling.action_spread
+        self.num_actions = space.num_actions
+        self.width = space.num_actions or space.action_dim
+        self.sigma_floor = sigma_floor
+
+    def vector(self, action: Shaped[Array, "*A"]) -> Float[Array, " width"]:
+        """An action as networks see it."""
+        if self.num_actions:
+            return jax.nn.one_hot(action, self.num_actions)
+        return (action - jax.lax.stop_gradient(self.mean)) / jax.lax.stop_gradient(self.spread)
+
+    def log_prob(
+        self, outputs: Float[Array, "*K width"], log_sigma: Float[Array, "*K A"], action: Shaped[Array, "*A"]
+    ) -> Float[Array, "*K"]:
+        """Log π(a | s) of each policy; of continuous actions, the density of the standardised action."""
+        outputs, given = outputs.astype(jnp.float32), self.vector(action)
+        if self.num_actions:
+            return jax.nn.log_softmax(outputs) @ given
+        sigma = jnp.maximum(jnp.exp(log_sigma), self.sigma_floor)
+        return jnp.sum(jax.scipy.stats.norm.logpdf(given, outputs, sigma), axis=-1)
+
+    def most_probable(self, outputs: Float[Array, " width"]) -> Shaped[Array, "*A"]:
+        """The action at which a policy's distribution is highest."""
+        if self.num_actions:
+            return jnp.argmax(outputs).astype(jnp.int32)
+        return outputs * self.spread + self.mean

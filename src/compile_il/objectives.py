@@ -1,0 +1,103 @@
+"""One loss for the trainer, whichever way boundaries and skills are inferred."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from compile_il.batches import Batch
+from compile_il.config import Config
+from compile_il.counts import exactly, unknown_count
+from compile_il.exact.durations import poisson_log_duration
+from compile_il.exact.objective import exact_loss
+from compile_il.exact.scores import Priors
+from compile_il.networks import Scaling, Space
+from compile_il.relaxed.objective import RelaxedSettings, relaxed_loss
+from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.skills import Skills
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """What training minimises, for one seed."""
+
+    def __call__(self, skills: Any, batch: Batch, key: PRNGKeyArray, iteration: Int[Array, ""]) -> Float[Array, ""]:
+        """The loss of a batch; the key is for whatever is drawn at random, the iteration for what is annealed."""
+
+
+def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills | RelaxedSkills:
+    """Untrained networks with the settings' sizes."""
+    sizes: dict[str, Any] = {
+        "num_skills": config.num_skills,
+        "num_maps": config.num_maps,
+        "hidden_dim": config.hidden_dim,
+        "num_layers": config.policy_layers,
+        "sigma_floor": config.sigma_floor,
+    }
+    if config.inference == "relaxed":
+        return RelaxedSkills(space, scaling, codes=config.codes, code_dim=config.code_dim, key=key, **sizes)
+    return Skills(
+        space,
+        scaling,
+        shared_termination=bool(config.shared_termination),
+        termination_weight=config.termination_weight or 1.0,
+        key=key,
+        **sizes,
+    )
+
+
+def make_loss(config: Config, rate: float, max_length: int) -> Loss:
+    """The loss that settings ask for.
+
+    Args:
+      config: the settings.
+      rate: expected length of a segment.
+      max_length: steps of the longest demonstration.
+    """
+    if config.inference == "relaxed":
+        return _relaxed(config, rate)
+    priors = make_priors(config, rate, max_length)
+    count = config.num_segments
+    log_count = unknown_count(config) if count is None else exactly(count, count)
+
+    def loss(skills: Skills, batch: Batch, key: PRNGKeyArray, iteration: Int[Array, ""]) -> Float[Array, ""]:
+        del key, iteration  # nothing is drawn, and nothing changes on the way
+        return exact_loss(skills, batch, priors, log_count)
+
+    return loss
+
+
+def make_priors(config: Config, rate: float, max_length: int) -> Priors:
+    """Priors over skills and lengths, for demonstrations of up to so many steps.
+
+    The policies of the paper's model have no other factor for lengths than its Poisson, so there it has weight 1.
+    """
+    longest = min(max_length, config.longest_segment or max_length)
+    weight = 1.0 if config.inference == "relaxed" else config.duration_weight or 0.0
+    return Priors(
+        jnp.full((config.num_skills,), -jnp.log(config.num_skills)), poisson_log_duration(rate, weight, longest)
+    )
+
+
+def _relaxed(config: Config, rate: float) -> Loss:
+    assert config.num_segments is not None, "settings are checked"
+    settings = RelaxedSettings(
+        num_segments=config.num_segments,
+        rate=rate,
+        beta_codes=config.beta_codes,
+        beta_boundaries=config.beta_boundaries,
+        readout=config.readout,
+        boundary_term=config.boundary_term,
+    )
+
+    def loss(skills: RelaxedSkills, batch: Batch, key: PRNGKeyArray, iteration: Int[Array, ""]) -> Float[Array, ""]:
+        return relaxed_loss(skills, batch, key, temperature_at(config, iteration), settings)
+
+    return loss
+
+
+def temperature_at(config: Config, iteration: Int[Array, ""]) -> Float[Array, ""]:
+    """τ, fixed, or falling to its final value by the same factor in each iteration."""
+    first = config.temperature
+    final = first if config.final_temperature is None else config.final_temperature
+    return first * (final / first) ** (iteration / config.num_iterations)

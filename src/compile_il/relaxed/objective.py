@@ -1,0 +1,126 @@
+"""What relaxed training minimises: the paper's loss, and that of the termination policy.
+
+One sample of boundaries and codes is drawn; where labels tell them, they are taken as told, and the recognition model
+learns to say them. The termination policy is trained along with the rest, on the boundaries that are found.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from compile_il.batches import Batch
+from compile_il.log_space import LOG_ZERO
+from compile_il.policies import CodePolicy, SkillPolicies
+from compile_il.relaxed.elbo import (
+    BoundaryTerm,
+    boundary_cost,
+    code_losses,
+    mixed_log_policy,
+    reconstruction,
+    told_boundaries_loss,
+)
+from compile_il.relaxed.inference import Inference, Readout, infer_all
+from compile_il.relaxed.samples import gaussian_kl, relax, shift
+from compile_il.relaxed.skills import Frames, RelaxedSkills
+from compile_il.relaxed.termination import termination_loss
+from compile_il.relaxed.told import Told, told_in
+
+
+class RelaxedSettings(NamedTuple):
+    """What the loss depends on besides the networks."""
+
+    num_segments: int
+    rate: float
+    """λ of the Poisson prior."""
+    beta_codes: float
+    beta_boundaries: float
+    readout: Readout
+    boundary_term: BoundaryTerm
+
+
+def relaxed_loss(
+    skills: RelaxedSkills,
+    batch: Batch,
+    key: PRNGKeyArray,
+    temperature: float | Float[Array, ""],
+    settings: RelaxedSettings,
+) -> Float[Array, ""]:
+    """Mean loss of the demonstrations that fit into the batch."""
+    frames, lengths = skills.read(batch), jnp.asarray(batch.lengths)
+    num_demos, num_times = frames.inputs.shape[:2]
+    boundary_key, code_key = jax.random.split(key)
+    gumbel = jax.random.gumbel(boundary_key, (num_demos, settings.num_segments, num_times))
+    told = told_in(batch, settings.num_segments)
+    found = infer_all(
+        skills.recognition,
+        frames.inputs,
+        lengths,
+        gumbel,
+        temperature=temperature,
+        readout=settings.readout,
+        told_ends=told.ends,
+    )
+    if isinstance(skills.policies, SkillPolicies):
+        noise = jax.random.gumbel(code_key, found.code_logits.shape)
+        log_codes = relaxed_codes(found.code_logits, noise, told.codes, temperature)
+        mixed = jax.vmap(mixed_log_policy)(log_codes, frames.policy[:, :-1])
+        codes = jnp.sum(
+            jax.vmap(code_losses, in_axes=(0, 0, None))(found.code_logits, told.codes, settings.beta_codes), 1
+        )
+    else:
+        mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
+        sample = shift(mean, log_variance, jax.random.normal(code_key, mean.shape))
+        mixed = mixed_by_code(skills.policies, frames, sample)
+        codes = settings.beta_codes * jnp.sum(jax.vmap(jax.vmap(gaussian_kl))(mean, log_variance), axis=1)
+
+    def one(found: Inference, mixed: Float[Array, "M T"], told: Told, length: Int[Array, ""]) -> Float[Array, ""]:
+        cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, settings.boundary_term)
+        boundaries = jnp.where(all_told(told), told_boundaries_loss(found, told.ends), cost)
+        return reconstruction(found.log_segments, mixed, length) + boundaries
+
+    losses = jax.vmap(one)(found, mixed, told, lengths) + codes + stopping_losses(skills, frames, found, told, lengths)
+    return jnp.sum(jnp.where(batch.fits, losses, 0.0)) / jnp.maximum(jnp.sum(batch.fits), 1)
+
+
+def all_told(told: Told) -> Bool[Array, ""]:
+    """Whether inner boundaries are told; all of them are, or none."""
+    return told.ends[0] >= 0
+
+
+def relaxed_codes(
+    logits: Float[Array, "B M K"],
+    gumbel: Float[Array, "B M K"],
+    told: Int[Array, "B M"],
+    temperature: float | Float[Array, ""],
+) -> Float[Array, "B M K"]:
+    """Logs of relaxed samples, and of the codes themselves where they are told."""
+    known = jnp.where(jnp.arange(logits.shape[-1]) == told[..., None], 0.0, LOG_ZERO)
+    return jnp.where(told[..., None] >= 0, known, relax(logits, gumbel, temperature))
+
+
+def mixed_by_code(policy: CodePolicy, frames: Frames, codes: Float[Array, "B M D"]) -> Float[Array, "B M T"]:
+    """Log π(a_t | s_t, z_i)."""
+    by_time = jax.vmap(policy.log_prob, in_axes=(0, 0, None))
+    by_segment = jax.vmap(by_time, in_axes=(None, None, 0))
+    return jax.vmap(by_segment)(frames.policy[:, :-1], frames.actions[:, :-1], codes)
+
+
+def log_actions(
+    policies: SkillPolicies | CodePolicy, frames: Frames, codes: Shaped[Array, "T ..."]
+) -> Float[Array, " T"]:
+    """Log π(a_t | s_t, z_t) of each step of one demonstration, where step t is given its own code."""
+    if isinstance(policies, SkillPolicies):
+        return jnp.take_along_axis(frames.policy[:-1], codes[:, None], axis=1)[:, 0]
+    return jax.vmap(policies.log_prob)(frames.policy[:-1], frames.actions[:-1], codes)
+
+
+def stopping_losses(
+    skills: RelaxedSkills, frames: Frames, found: Inference, told: Told, lengths: Int[Array, " B"]
+) -> Float[Array, " B"]:
+    """Loss of the termination policy; it follows what the recognition model finds, and does not pull at it."""
+    masks, logits = jax.lax.stop_gradient((jnp.exp(found.log_open), found.boundary_logits))
+    ends = jnp.where(told.ends >= 0, told.ends, jnp.argmax(logits, axis=-1))
+    stops = skills.termination.logits(frames.arrived, frames.vectors, masks)
+    return jax.vmap(termination_loss)(stops, ends, lengths)

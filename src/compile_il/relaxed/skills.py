@@ -1,0 +1,134 @@
+"""Skills as the paper has them: sub-task policies, a termination policy, and the recognition model that finds them."""
+
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from compile_il.batches import Batch, unpack
+from compile_il.exact.scores import StepScores
+from compile_il.networks import Embedding, GridEmbedding, Scaling, Space, halved, make_embedding
+from compile_il.policies import CodePolicy, SkillPolicies
+from compile_il.relaxed.recognition import LSTMState, Recognition
+from compile_il.relaxed.termination import Termination
+
+Codes = Literal["categorical", "gaussian"]
+"""What says which skill a segment is: one of K, or a vector of real numbers."""
+
+
+class Underway(NamedTuple):
+    """What is remembered while a skill runs."""
+
+    embedded: Float[Array, " hidden"]
+    state: LSTMState
+
+
+class Frames(NamedTuple):
+    """All that networks say about the frames of a batch, one row per demonstration, T + 1 times each."""
+
+    inputs: Float[Array, "B times input"]
+    """x̃: what the recognition model reads."""
+    policy: Float[Array, "B times *outputs"]
+    """log π_k(a_t | s_t) of each skill; or, where codes are vectors, what the policy sees."""
+    arrived: Float[Array, "B times hidden"]
+    """Embedded for the termination policy."""
+    actions: Shaped[Array, "B times ..."]
+    vectors: Float[Array, "B times width"]
+    """Actions as vectors; zero after a demonstration's last one."""
+
+
+class RelaxedSkills(eqx.Module):
+    """The networks of the paper; nothing is shared between recognition, policies and termination."""
+
+    embedding: Embedding
+    action_layer: eqx.nn.Linear
+    recognition: Recognition
+    policies: SkillPolicies | CodePolicy
+    termination: Termination
+    space: Space = eqx.field(static=True)
+    num_skills: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        space: Space,
+        scaling: Scaling,
+        *,
+        codes: Codes,
+        num_skills: int,
+        code_dim: int,
+        num_maps: int,
+        hidden_dim: int,
+        num_layers: int,
+        sigma_floor: float,
+        key: PRNGKeyArray,
+    ):
+        embed_key, action_key, recognition_key, policy_key, stop_key = jax.random.split(key, 5)
+        sizes: dict[str, int] = {"num_maps": num_maps, "hidden_dim": hidden_dim}
+        rest: dict[str, Any] = {**sizes, "num_layers": num_layers, "sigma_floor": sigma_floor, "key": policy_key}
+        if codes == "categorical":
+            self.policies = SkillPolicies(space, scaling, num_skills=num_skills, **rest)
+        else:
+            self.policies = CodePolicy(space, scaling, code_dim=code_dim, **rest)
+        self.embedding = make_embedding(space, scaling, key=embed_key, **sizes)
+        self.action_layer = eqx.nn.Linear(self.policies.actions.width, hidden_dim, key=action_key)
+        # A Gaussian has a mean and a log-variance for each entry.
+        num_outputs = num_skills if codes == "categorical" else 2 * code_dim
+        self.recognition = Recognition(2 * hidden_dim, hidden_dim, num_outputs, key=recognition_key)
+        self.termination = Termination(space, scaling, key=stop_key, **sizes)
+        self.space, self.num_skills = space, num_skills
+
+    def read(self, batch: Batch) -> Frames:
+        """Runs the networks that look at single frames, and hands each demonstration its own."""
+        frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
+        num_times = batch.boundary_labels.shape[1] + 1
+        rows = (
+            jax.vmap(self.embedding)(frames),
+            self._read_policies(frames, taken),
+            jax.vmap(self.termination.embedding)(frames),
+            taken,
+            jax.vmap(self.policies.actions.vector)(taken),
+        )
+        embedded, policy, arrived, actions, vectors = unpack(rows, batch, num_times)
+        # Where a demonstration ends no action is taken.
+        acting = jnp.arange(num_times) < jnp.asarray(batch.lengths)[:, None]
+        vectors = jnp.where(acting[..., None], vectors, 0.0).astype(embedded.dtype)
+        done = jnp.where(acting[..., None], jax.vmap(jax.vmap(self.action_layer))(vectors), 0.0)
+        return Frames(jnp.concatenate([embedded, done], axis=-1), policy, arrived, actions, vectors)
+
+    def _read_policies(
+        self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]
+    ) -> Float[Array, "F outputs"]:
+        seen = jax.vmap(self.policies.embedding)(frames)
+        return jax.vmap(self.policies.log_probs)(seen, actions) if isinstance(self.policies, SkillPolicies) else seen
+
+    def score_frames(self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]) -> StepScores:
+        """Scores for the exact engine, under the paper's generative model, in which skills do not say when to stop."""
+        log_policy = self._read_policies(frames, actions)
+        return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
+
+    def in_half_precision(self) -> "RelaxedSkills":
+        """A copy that multiplies in bfloat16, for grids; see `Skills.in_half_precision`.
+
+        States of LSTMs, logits and probabilities are still float32.
+        """
+        return halved(self) if isinstance(self.embedding, GridEmbedding) else self
+
+    def begin(self, observation: Shaped[Array, "..."]) -> Underway:
+        """Where a skill begins."""
+        return Underway(self.policies.embedding(observation), self.termination.begin(observation))
+
+    def act(self, now: Underway, skill: Array) -> Shaped[Array, "*A"]:
+        """The most probable action under a code."""
+        return self.policies.act(now.embedded, skill)
+
+    def arrive(self, now: Underway, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Underway:
+        """After an action has led to an observation."""
+        state = self.termination.arrive(now.state, action, observation)
+        return Underway(self.policies.embedding(observation), state)
+
+    def is_done(self, now: Underway, skill: Array) -> Bool[Array, ""]:
+        """Whether to stop here; one rule for all skills."""
+        del skill
+        return self.termination.is_done(now.state)

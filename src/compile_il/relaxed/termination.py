@@ -1,0 +1,97 @@
+"""The termination policy: when to stop, told from what has been seen so far (appendix "Termination policy").
+
+It has the architecture of the boundary network and parameters of its own: an LSTM over embedded observations, run once
+for each segment behind the same soft masks, and two hidden layers on top. It learns to say 1 at the most probable
+boundary argmax_t q(b_i = t | x) and 0 elsewhere.
+
+Deviation: to be used while acting it must not look ahead. The recognition model reads the action of step t together
+with state t; here state t comes with the action that led to it, a_{t-1}, which is known on arriving. At the first time
+of a segment that action belongs to the segment before: it is hidden by the mask of its own step, and is zero while
+acting.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from compile_il.actions import ActionCoding
+from compile_il.networks import Embedding, Scaling, Space, make_embedding
+from compile_il.relaxed.fused_lstm import encode_all
+from compile_il.relaxed.recognition import LSTMState, bias_of, blank_state, lstm_step, state_dtype
+
+
+class Termination(eqx.Module):
+    """An LSTM with a head that says stop or go on at each time."""
+
+    embedding: Embedding
+    cell: eqx.nn.LSTMCell
+    head: eqx.nn.MLP
+    actions: ActionCoding
+
+    def __init__(
+        self,
+        space: Space,
+        scaling: Scaling,
+        *,
+        num_maps: int,
+        hidden_dim: int,
+        key: PRNGKeyArray,
+    ):
+        embed_key, cell_key, head_key = jax.random.split(key, 3)
+        self.embedding = make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=embed_key)
+        self.actions = ActionCoding(space, scaling, sigma_floor=1.0)
+        self.cell = eqx.nn.LSTMCell(hidden_dim + self.actions.width, hidden_dim, key=cell_key)
+        self.head = eqx.nn.MLP(hidden_dim, "scalar", hidden_dim, depth=2, key=head_key)
+
+    def _project_state(self, embedded: Float[Array, "*times hidden"]) -> Float[Array, "*times gates"]:
+        weight = self.cell.weight_ih[:, : self.cell.hidden_size]
+        return (embedded @ weight.T + bias_of(self.cell)).astype(state_dtype(embedded))
+
+    def _project_action(self, vector: Float[Array, "*times width"]) -> Float[Array, "*times gates"]:
+        return (vector @ self.cell.weight_ih[:, self.cell.hidden_size :].T).astype(state_dtype(vector))
+
+    def logits(
+        self,
+        embedded: Float[Array, "B times hidden"],
+        actions: Float[Array, "B times width"],
+        masks: Float[Array, "B M times"],
+    ) -> Float[Array, "B M times"]:
+        """Logits of stopping at each time in each segment; the passes of all segments are made at once.
+
+        Args:
+          embedded: frames.
+          actions: the action taken at each time, as vectors.
+          masks: mask_i(t), that no earlier segment explains time t.
+        """
+        num_demos, num_segments, num_times = masks.shape
+        states, taken = self._project_state(embedded), self._project_action(actions)
+        own = masks[..., None] * taken[:, None]  # of an earlier segment's actions nothing is seen
+        led_here = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0)))
+        projected = (states[:, None] + led_here).reshape(num_demos * num_segments, num_times, -1)
+        encodings = encode_all(self.cell, projected, masks.reshape(-1, num_times))
+        logits = jax.vmap(jax.vmap(self.head))(encodings.astype(self.cell.weight_ih.dtype)).astype(masks.dtype)
+        return logits.reshape(num_demos, num_segments, num_times)
+
+    def begin(self, observation: Shaped[Array, "..."]) -> LSTMState:
+        """What is remembered where a skill begins."""
+        return lstm_step(self.cell, blank_state(self.cell), self._project_state(self.embedding(observation)))
+
+    def arrive(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
+        """What is remembered after an action has led to an observation."""
+        projected = self._project_state(self.embedding(observation)) + self._project_action(self.actions.vector(action))
+        return lstm_step(self.cell, state, projected)
+
+    def is_done(self, state: LSTMState) -> Bool[Array, ""]:
+        """Whether to stop here: with a probability above 0.5."""
+        return self.head(state.hidden) > 0
+
+
+def termination_loss(
+    logits: Float[Array, "M times"], ends: Int[Array, " M"], length: Int[Array, ""]
+) -> Float[Array, ""]:
+    """Cross-entropy to stopping at b_i and nowhere else, summed over segments and the times of a demonstration."""
+    times = jnp.arange(logits.shape[1])
+    stops = times == ends[:, None]
+    losses = -jnp.where(stops, jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits))
+    return jnp.sum(jnp.where(times <= length, losses, 0.0))

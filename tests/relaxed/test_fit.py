@@ -1,0 +1,208 @@
+"""Relaxed inference from `fit` to execution: learning, variants, labels, decoders, files, errors."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import compile_il as cil
+from compile_il.batches import Batch, batch_of, draw_batch
+from compile_il.config import Config
+from compile_il.demos import UNKNOWN, Demonstrations
+from compile_il.execute import reconstruct, run_all
+from compile_il.generate import draw_levels
+from compile_il.objectives import make_loss, new_skills, temperature_at
+from compile_il.relaxed.told import told_in
+from compile_il.sources import scaling_of, space_of
+from compile_il.worlds import make_world
+
+SMALL = Config(inference="relaxed", num_iterations=3, batch_size=8, hidden_dim=16, num_maps=2, num_skills=4)
+
+
+def vector_demos(num: int = 6, seed: int = 0, continuous: bool = False) -> Demonstrations:
+    """Random walks of 6 to 9 steps."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(6, 10, num)
+    observations = [rng.normal(size=(n + 1, 3)).astype(np.float32) for n in lengths]
+    actions = [rng.normal(size=(n, 2)) if continuous else rng.integers(0, 3, n) for n in lengths]
+    return Demonstrations.from_arrays(observations, actions, **({} if continuous else {"num_actions": 3}))
+
+
+@pytest.fixture(scope="module")
+def symbols_model() -> cil.Model:
+    settings = {"num_iterations": 250, "batch_size": 128, "learning_rate": 3e-3, "cooldown": 0.0}
+    return cil.fit("symbols", inference="relaxed", **settings)
+
+
+def test_it_learns_the_symbols(symbols_model: cil.Model) -> None:
+    """The criterion of the official toy: every action reconstructed, on lists longer than in training too."""
+    for tasks in (3, 5):
+        demos = cil.demonstrate("symbols", num_demos=256, num_tasks=tasks, seed=7)
+        found = symbols_model.segment(demos, tasks)
+        assert reconstruct(symbols_model.skills, demos, found).accuracy >= 0.99
+        assert cil.score(found, demos).boundary_accuracy >= 0.99
+
+
+def test_both_decoders_find_them(symbols_model: cil.Model) -> None:
+    demos = cil.demonstrate("symbols", num_demos=64, seed=8)
+    for decoder in ("recognition", "exact"):
+        assert cil.score(symbols_model.segment(demos, decoder=decoder), demos).boundary_accuracy >= 0.99
+    assert symbols_model.segment(demos, "unknown", decoder="exact", max_segments=5).count_probs[0].shape == (6,)
+
+
+def test_probabilities_are_where_boundaries_are(symbols_model: cil.Model) -> None:
+    found = symbols_model.segment(cil.demonstrate("symbols", num_demos=16, seed=9))
+    for inner, probs in zip(found.boundaries, found.boundary_probs, strict=True):
+        assert (probs[inner] > 0.5).all()
+        assert (np.delete(probs, inner) < 0.5).all()
+        assert ((probs >= 0) & (probs <= 1)).all()
+
+
+def test_each_demonstration_has_its_own_count(symbols_model: cil.Model) -> None:
+    demos = cil.demonstrate("symbols", num_demos=8, seed=9)
+    counts = [1, 2, 3, 3, 2, 1, 3, 2]
+    together = symbols_model.segment(demos, counts)
+    for i, count in enumerate(counts):
+        alone = symbols_model.segment(demos[i : i + 1], count)
+        np.testing.assert_array_equal(together.boundaries[i], alone.boundaries[0])
+        np.testing.assert_array_equal(together.skills[i], alone.skills[0])
+        assert together.log_likelihood[i] == pytest.approx(alone.log_likelihood[0], abs=1e-4)
+
+
+def test_saved_and_loaded(symbols_model: cil.Model, tmp_path: Path) -> None:
+    demos = cil.demonstrate("symbols", num_demos=8, seed=9)
+    again = cil.load(symbols_model.save(tmp_path / "model"))
+    expected, found = symbols_model.segment(demos), again.segment(demos)
+    for a, b in zip(expected.skills + expected.boundaries, found.skills + found.boundaries, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(expected.log_likelihood, found.log_likelihood)
+
+
+@pytest.mark.parametrize(
+    ("settings", "continuous"),
+    [
+        ({"codes": "gaussian", "code_dim": 5}, False),
+        ({"codes": "gaussian", "code_dim": 5, "readout": "attentive"}, True),
+        ({"readout": "attentive", "boundary_term": "lengths"}, False),
+        ({"final_temperature": 0.1, "policy_layers": 2, "num_seeds": 2}, True),
+        ({"num_segments": 1}, False),
+    ],
+)
+def test_variants_train_save_and_act(settings: dict[str, Any], continuous: bool, tmp_path: Path) -> None:
+    demos = vector_demos(continuous=continuous)
+    model = cil.fit(demos, config=dataclasses.replace(SMALL, **settings), out=tmp_path / "run")
+    model = cil.load(tmp_path / "run")
+    found = model.segment(demos)
+    assert np.isfinite(found.log_likelihood).all()
+    code = found.skills[0][0]
+    assert code.shape == ((5,) if settings.get("codes") == "gaussian" else ())
+    running = model.begin(demos.observations[0][0], code)
+    action = running.act()
+    assert action.shape == ((2,) if continuous else ())
+    assert running.arrive(action, demos.observations[0][1]) in (True, False)
+    assert len(found.labels[0]) == demos.lengths[0]
+
+
+def test_it_runs_in_a_world() -> None:
+    world = make_world("grid-pickup", num_tasks=2)
+    model = cil.fit(world, config=dataclasses.replace(SMALL, num_segments=2, half_precision=True))
+    levels = draw_levels(world, jax.random.key(0), 3)
+    done = run_all(model.skills, world, levels, jnp.zeros((3, 2), int), jnp.full((3,), 2))
+    assert done.shape == (3,)
+
+
+def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
+    config = dataclasses.replace(SMALL, **settings).settled()
+    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    loss = make_loss(config, 3.0, demos.max_length)
+    return float(eqx.filter_jit(loss)(skills, batch, jax.random.key(1), jnp.array(0)))
+
+
+def test_padding_and_room_change_nothing() -> None:
+    """Noise is drawn for padded times too, so it is kept away: at a temperature of (nearly) infinity none is left."""
+    demos = vector_demos()
+    short = loss_of(batch_of(demos, 80, 9), demos, temperature=1e6)
+    assert loss_of(batch_of(demos, 96, 9), demos, temperature=1e6) == pytest.approx(short, abs=1e-4)
+    assert np.isfinite(short)
+
+
+def labelled(demos: Demonstrations, **labels: Any) -> Batch:
+    return batch_of(demos.with_labels(**labels), 80, 9)
+
+
+def test_labels_are_read_as_ends_and_codes() -> None:
+    demos = vector_demos(2)
+    steps = [np.zeros(n, int) for n in demos.lengths]
+    steps[0][[2, 4]] = 1
+    steps[1][:] = UNKNOWN
+    codes = [np.repeat([3, 1, 2], [2, 2, n - 4]) for n in demos.lengths]
+    told = told_in(labelled(demos, boundaries=steps, codes=codes), 3)
+    np.testing.assert_array_equal(told.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
+    np.testing.assert_array_equal(told.codes, [[3, 1, 2], [UNKNOWN] * 3])
+    sketches = [np.array([1, UNKNOWN, 0]), np.array([], int)]
+    told = told_in(labelled(demos, segment_codes=sketches), 3)
+    np.testing.assert_array_equal(told.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
+    np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
+
+
+@pytest.mark.parametrize("supervision", ["none", "b", "z", "bz"])
+def test_a_world_tells_the_truth(supervision: Any) -> None:
+    world = make_world("grid-pickup", num_tasks=3)
+    key = jax.random.key(5)
+    batch = draw_batch(world, key, 4, 400, 90, supervision)
+    episodes = jax.vmap(world.episode)(jax.random.split(key, 4))
+    told = told_in(batch, 3)
+    for i in range(4):
+        index = np.asarray(episodes.segment_index[i, : batch.lengths[i]])
+        ends = [*np.flatnonzero(np.diff(index)) + 1, len(index)]
+        np.testing.assert_array_equal(told.ends[i, :2], ends[:2] if "b" in supervision else [UNKNOWN] * 2)
+        tasks = episodes.level.tasks[i] if "z" in supervision else [UNKNOWN] * 3
+        np.testing.assert_array_equal(told.codes[i], tasks)
+
+
+def test_what_is_told_is_learned() -> None:
+    """With all labels given, the recognition model says them after a short training, on data of random actions."""
+    demos = vector_demos(8)
+    cuts = [np.array([2, n - 2]) for n in demos.lengths]
+    codes = [np.array([2, 0, 1])] * 8
+    steps = [np.isin(np.arange(n), cut).astype(int) for n, cut in zip(demos.lengths, cuts, strict=True)]
+    told = demos.with_labels(boundaries=steps, segment_codes=codes)
+    config = dataclasses.replace(SMALL, num_iterations=150, learning_rate=1e-2, hidden_dim=32)
+    model = cil.fit(told, config=config)
+    found = model.segment(demos)
+    right = [np.array_equal(a, b) for a, b in zip(found.boundaries, cuts, strict=True)]
+    assert np.mean(right) >= 0.8  # one of eight is held out
+    assert np.mean([np.array_equal(a, b) for a, b in zip(found.skills, codes, strict=True)]) >= 0.8
+    respected = model.segment(told)
+    for found_cut, cut in zip(respected.boundaries, cuts, strict=True):
+        np.testing.assert_array_equal(found_cut, cut)
+
+
+def test_the_temperature_falls_from_first_to_last() -> None:
+    config = dataclasses.replace(SMALL, num_iterations=100, temperature=1.0, final_temperature=0.01)
+    values = [float(temperature_at(config, jnp.array(i))) for i in (0, 50, 100)]
+    np.testing.assert_allclose(values, [1.0, 0.1, 0.01], rtol=1e-5)
+    assert float(temperature_at(SMALL, jnp.array(2))) == 1.0
+
+
+def test_uses_that_make_no_sense_are_refused(symbols_model: cil.Model) -> None:
+    demos = cil.demonstrate("symbols", num_demos=4, seed=1)
+    with pytest.raises(ValueError, match=r"must be told how many segments there are: or pass decoder"):
+        symbols_model.segment(demos, "unknown")
+    with pytest.raises(ValueError, match=r"best has no meaning for the recognition model"):
+        symbols_model.segment(demos, best="path")
+    with pytest.raises(ValueError, match=r"decoder is 'greedy': use"):
+        symbols_model.segment(demos, decoder="greedy")
+    exact = cil.fit(vector_demos(), num_iterations=1, hidden_dim=8, num_skills=2)
+    with pytest.raises(ValueError, match=r"This model has no recognition model"):
+        exact.segment(vector_demos(), decoder="recognition")
+    gaussian = cil.fit(vector_demos(), config=dataclasses.replace(SMALL, codes="gaussian", code_dim=4))
+    with pytest.raises(ValueError, match=r"Codes of real numbers cannot be summed over"):
+        gaussian.segment(vector_demos(), decoder="exact")
+    with pytest.raises(ValueError, match=r"A code of this model has 4 numbers"):
+        gaussian.act(np.zeros(3, np.float32), 2)
