@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -299,6 +300,17 @@ def test_labels_do_not_count_as_found() -> None:
 def test_training_that_diverges_is_told() -> None:
     with pytest.raises(TrainingError, match="diverged: after iteration 3 no loss is a number"):
         fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=3, learning_rate=1e30))
+
+
+def test_one_seed_that_diverges_leaves_the_others() -> None:
+    config = dataclasses.replace(SMALL, num_seeds=2)
+    trainer = Trainer(config, make_source(vector_demos(), config))
+    start = trainer.start()
+    spoilt = start._replace(params=jax.tree.map(lambda leaf: leaf.at[0].set(jnp.nan), start.params))
+    standings = compare_seeds(trainer, spoilt)
+    assert np.isnan(standings[0].log_likelihood)
+    assert np.isfinite(standings[1].log_likelihood)
+    assert best_of(standings) == 1
 
 
 def test_nothing_to_resume() -> None:

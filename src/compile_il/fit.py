@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 import time
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from compile_il.config import Config, changed
 from compile_il.demos import Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
-from compile_il.model import Model
+from compile_il.model import DivergedError, Model
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.sources import fingerprint, make_source
@@ -191,7 +192,11 @@ def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
     standings = []
     for model in trainer.models(state):
-        found = model.segment(held_out)
+        try:
+            found = model.segment(held_out)
+        except DivergedError:
+            standings.append(Standing(math.nan, None))
+            continue
         true = held_out.truth.boundaries if held_out.truth is not None else None
         accuracy = boundary_accuracy(found.boundaries, true) if true is not None else None
         standings.append(Standing(float(found.log_likelihood.mean()), accuracy))

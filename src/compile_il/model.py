@@ -81,6 +81,10 @@ def join_segments(parts: Sequence[Segments]) -> Segments:
     )
 
 
+class DivergedError(DemonstrationError):
+    """A model whose weights are not numbers any more."""
+
+
 @eqx.filter_jit
 def _begin(skills: AnySkills, observation: Array) -> Any:
     return skills.begin(observation)
@@ -180,7 +184,7 @@ class Model:
         ]
         found = join_segments(parts)
         if np.isnan(found.log_likelihood).any():
-            raise DemonstrationError(
+            raise DivergedError(
                 "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
             )
         impossible = np.flatnonzero(found.log_likelihood < LOG_ZERO / 2)
@@ -309,6 +313,11 @@ def _whole_counts(num_segments: int | Sequence[int], num_demos: int) -> NDArray[
             f"num_segments is {num_segments}: give a whole number, or one for each of the {num_demos} demonstrations."
         )
     return np.broadcast_to(given, (num_demos,))
+
+
+def scores_of(model: Model, demos: Demonstrations, found: Segments, num_segments: SegmentCount = None) -> Scores:
+    """Compares what was found with the truth; where labels told part of it, what is found without them counts."""
+    return score(found, demos) if demos.labels is None else model.score(demos, num_segments)
 
 
 def score(found: Segments, demos: Demonstrations) -> Scores:

@@ -13,6 +13,7 @@ from compile_il.batches import frame_budget
 from compile_il.config import Config
 from compile_il.counts import exactly, unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.demos.labels import PartialLabels
 from compile_il.demos.storage import Ragged
 from compile_il.exact.feasible import feasible
 from compile_il.generate import demonstrate
@@ -61,6 +62,8 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
     if config.num_segments is not None:
         _check_long_enough(sample, config.num_segments)
+    if config.supervision != "none":
+        _check_told(sample, world.num_tasks, config)
     limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
     return Source(
         world=world,
@@ -71,6 +74,22 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         max_length=min(limit, math.ceil(ROOM_FOR_LONGER * sample.max_length)),
         num_frames=frame_budget(sample.lengths, config.batch_size),
     )
+
+
+def _check_told(sample: Demonstrations, num_tasks: int, config: Config) -> None:
+    """What the world tells must be what the settings speak of."""
+    assert sample.truth is not None, "worlds know the truth"
+    if config.num_segments is not None and config.num_segments != num_tasks:
+        raise DemonstrationError(
+            f"The world's lists have {num_tasks} tasks, and num_segments is {config.num_segments}: with supervision "
+            "they must be equal."
+        )
+    largest = max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)])
+    if "z" in config.supervision and largest >= config.num_skills:
+        raise DemonstrationError(
+            f"The world tells codes up to {largest}, and there are {config.num_skills} skills: raise num_skills to at "
+            f"least {largest + 1}, or take supervision of codes away."
+        )
 
 
 def _data_source(demos: Demonstrations, config: Config) -> Source:
@@ -115,6 +134,8 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
         )
     if demos.labels is None:
         return
+    if config.inference == "relaxed":
+        _check_usable(demos, demos.labels, config)
     sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     labels = zip(demos.labels.boundaries, demos.labels.codes, sketches, strict=True)
     for i, (boundaries, codes, sketch) in enumerate(labels):
@@ -134,6 +155,29 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
                 f"num_skills to at least {largest + 1}."
             )
     _check_feasible(demos, config)
+
+
+def _check_usable(demos: Demonstrations, labels: PartialLabels, config: Config) -> None:
+    """The recognition model learns from all boundaries of a demonstration or from none, and from codes by segment."""
+    inner = config.expected_segments - 1
+    for i, (boundaries, codes) in enumerate(zip(labels.boundaries, labels.codes, strict=True)):
+        told = int(np.sum(boundaries == 1))
+        if told not in (0, inner):
+            raise DemonstrationError(
+                f"The labels of demonstration {i} tell {told} of {inner} boundaries: relaxed inference needs all of "
+                'them or none; tell the rest, or pass inference="exact".'
+            )
+        named = bool((codes >= 0).any()) or bool(labels.segment_codes is not None and len(labels.segment_codes[i]))
+        if named and config.codes == "gaussian":
+            raise DemonstrationError(
+                f"The labels of demonstration {i} tell codes, and Gaussian codes have no numbers: pass "
+                'codes="categorical", or leave these labels out.'
+            )
+        if (codes >= 0).any() and told != inner:
+            raise DemonstrationError(
+                f"The labels of demonstration {i} tell codes of steps without its boundaries: relaxed inference needs "
+                'both, or codes of segments (segment_codes); or pass inference="exact".'
+            )
 
 
 def _check_feasible(demos: Demonstrations, config: Config) -> None:

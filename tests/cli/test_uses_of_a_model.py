@@ -71,7 +71,9 @@ def test_models_and_demonstrations_that_do_not_fit(
     def refused(model: Path, demos: Path) -> str:
         return refuses([command, str(model), str(demos), "--out", str(out)], capsys)
 
-    assert "use demonstrations from the same spaces, or train another model" in refused(run, data)
+    assert "These demonstrations differ from those the model was trained on: shape (2,) and not (0,)" in refused(
+        run, data
+    )
     assert "cannot be read" in refused(tmp_path / "nothing", symbols)
     weights = run / "model" / "model.safetensors"
     whole = weights.read_bytes()

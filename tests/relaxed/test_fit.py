@@ -206,3 +206,29 @@ def test_uses_that_make_no_sense_are_refused(symbols_model: cil.Model) -> None:
         gaussian.segment(vector_demos(), decoder="exact")
     with pytest.raises(ValueError, match=r"A code of this model has 4 numbers"):
         gaussian.act(np.zeros(3, np.float32), 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            {"boundaries": [[0, 1, 0, 0, 0, 0, 0]]},
+            r"demonstration 0 tell 1 of 2 boundaries: .* needs all",
+        ),
+        ({"codes": [[1] * 7]}, r"demonstration 0 tell codes of steps without its boundaries"),
+        ({"segment_codes": [[1, 1, 2]], "settings": {"codes": "gaussian"}}, r"Gaussian codes have no numbers"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(labels: dict[str, Any], message: str) -> None:
+    demos = Demonstrations.from_arrays([np.zeros((8, 2))], [np.zeros(7, int)], num_actions=2)
+    settings = {"codes": "categorical"} | labels.pop("settings", {})
+    with pytest.raises(cil.DemonstrationError, match=message):
+        cil.fit(demos.with_labels(**labels), config=dataclasses.replace(SMALL, **settings))
+
+
+def test_worlds_that_tell_something_else_are_refused() -> None:
+    config = dataclasses.replace(SMALL, supervision="z")
+    with pytest.raises(cil.DemonstrationError, match=r"there are 4 skills: raise num_skills to at least 10"):
+        cil.fit("grid-pickup", config=config)
+    with pytest.raises(cil.DemonstrationError, match=r"lists have 4 tasks, and num_segments is 3"):
+        cil.fit(make_world("grid-pickup", num_tasks=4), config=config)

@@ -37,7 +37,7 @@ class Report:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
         from compile_il.files import check_target
-        from compile_il.model import score
+        from compile_il.model import scores_of
         from compile_il.model_files import load
         from compile_il.report.page import Shown, write_report
         from compile_il.training_log import read_log
@@ -50,7 +50,8 @@ class Report:
             demos = Demonstrations.load(path)
             found = model.segment(demos, self.num_segments)
             known = demos.truth is not None and demos.truth.boundaries is not None
-            sets.append(Shown(name=path.stem, demos=demos, found=found, scores=score(found, demos) if known else None))
+            scores = scores_of(model, demos, found, self.num_segments) if known else None
+            sets.append(Shown(name=path.stem, demos=demos, found=found, scores=scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)
         say(console, "Written: ", (str(self.out), "bold"))

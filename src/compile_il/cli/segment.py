@@ -41,7 +41,7 @@ class Segment:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
         from compile_il.files import check_target, replace_file
-        from compile_il.model import score
+        from compile_il.model import scores_of
         from compile_il.model_files import load
 
         target = check_target(self.out, overwrite=self.overwrite)
@@ -52,7 +52,7 @@ class Segment:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows_of(found)))
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
         if demos.truth is not None and demos.truth.boundaries is not None:
-            scores = score(found, demos)
+            scores = scores_of(model, demos, found, self.num_segments)
             say(
                 console,
                 f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "

@@ -59,6 +59,8 @@ def write_report(
         `boundary_accuracy` are drawn where they are there.
       overwrite: whether an existing file may be replaced.
     """
+    if model.config.codes == "gaussian":
+        raise ValueError("The report draws skills by number, and this model's codes are vectors: there is none for it.")
     target = check_target(path, overwrite=overwrite)
     page = render_page(model, sets, title=title, history=history)
     with replace_file(target) as temporary:

@@ -111,12 +111,22 @@ def first_minute() -> str:
     return markdown_table([*headings, "then: boundaries", "exact match", "online success"], rows)
 
 
+def speed_of_training() -> str:
+    """Milliseconds of a training step and of its parts, at the paper's sizes."""
+    result = read_result("speed-exact-h200")
+    columns = list(result["figures"].values())
+    rows = [[part, *(f"{column[part]:.2f}" for column in columns)] for part in columns[0]]
+    seeds = [f"{count} seed{'s' if int(count) > 1 else ''}" for count in result["figures"]]
+    return markdown_table([f"milliseconds, one {result['hardware']['device']}", *seeds], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "speed-worlds": speed_of_worlds,
     "exact-without-labels": exact_without_labels,
     "exact-unknown-count": exact_unknown_count,
     "visit-oracle": visit_oracle,
     "first-minute": first_minute,
+    "speed-exact": speed_of_training,
 }
 
 
