@@ -25,7 +25,7 @@ from compile_il.batches import draw_batch
 from compile_il.config import Config
 from compile_il.exact.objective import score_batch
 from compile_il.exact.recursion import exactly, log_likelihood
-from compile_il.objectives import make_loss
+from compile_il.objectives import make_losses
 from compile_il.relaxed.inference import infer_all
 from compile_il.results import write_result
 from compile_il.sources import make_source
@@ -142,7 +142,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
     """Milliseconds of the whole step and of its parts."""
     source = make_source(world_name, config)
     assert source.world is not None
-    world, shape, seeds = source.world, (config.batch_size, source.num_frames, source.max_length), config.num_seeds
+    world, seeds = source.world, config.num_seeds
     trainer = Trainer(config, source)
     state = [trainer.start()]
     calls = iter(range(10**9))
@@ -152,7 +152,11 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
         state[0], losses = trainer.step(state[0], next(calls))
         return losses
 
-    draw = jax.jit(lambda key: jax.vmap(lambda k: draw_batch(world, k, *shape))(jax.random.split(key, seeds)))
+    @jax.jit
+    def draw(key: Any) -> Any:
+        keys = jax.random.split(key, (seeds, config.batch_size))
+        return jax.vmap(lambda keys: draw_batch(world, keys, trainer.num_frames, source.max_length))(keys)
+
     params, static = eqx.partition(trainer.models(state[0])[0].skills, eqx.is_inexact_array)
 
     def skills_of(params: Any) -> Any:
@@ -161,19 +165,20 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
-    loss = make_loss(trainer.config, trainer.rate, source.max_length)
+    losses = make_losses(trainer.config, trainer.rate, source.max_length)
+    noise = jax.random.split(jax.random.key(0), config.batch_size)
     times = {
         "whole step": milliseconds_in_a_row(whole, 64, 512) if on_device else milliseconds_in_a_row(whole, 2, 8),
         "fresh demonstrations": milliseconds(lambda: draw(jax.random.key(next(calls)))),
         "loss and gradient": milliseconds(
-            parts.gradient(lambda skills, batch: loss(skills, batch, jax.random.key(0), jnp.array(0)))
+            parts.gradient(lambda skills, batch: jnp.mean(losses(skills, batch, noise, jnp.array(0))))
         ),
     }
     further = exact_parts if config.inference == "exact" else relaxed_parts
     times |= {name: milliseconds(work) for name, work in further(parts, trainer).items()}
     if world_name.startswith("grid"):
         rate = matmul_rate(8192 if on_device else 1024, config.half_precision)
-        operations = network_operations(config, source.num_frames, source.max_length)
+        operations = network_operations(config, trainer.num_frames, source.max_length)
         times["floor: network arithmetic"] = 1e3 * seeds * operations / rate
     return times
 

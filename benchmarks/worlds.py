@@ -70,11 +70,15 @@ def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, f
     num_frames = frame_budget(demonstrate(world, num_demos=1024).lengths, batch)
     seeds = iter(range(10**6))
 
+    @functools.partial(jax.jit, static_argnums=1)
+    def keys_of(seed: int, count: int) -> Any:
+        return jax.random.split(jax.random.key(seed), count)
+
     def to_host() -> int:
         return len(demonstrate(world, num_demos=4 * batch, seed=next(seeds)))
 
     def on_device() -> int:
-        jax.block_until_ready(draw_batch(world, jax.random.key(next(seeds)), batch, num_frames, world.max_steps))
+        jax.block_until_ready(draw_batch(world, keys_of(next(seeds), batch), num_frames, world.max_steps))
         return batch
 
     def steps(num_steps: int, with_observations: bool) -> int:

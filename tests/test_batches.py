@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from compile_il.batches import Batch, batch_of, draw_batch, frame_budget, pick, unpack
+from compile_il.batches import Batch, batch_of, draw_batch, frame_budget, pick, sum_of_fitting, unpack
 from compile_il.demos import UNKNOWN
 from compile_il.exact import objective
-from compile_il.exact.objective import exact_loss
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
 from compile_il.generate import observe_frames
@@ -24,7 +23,9 @@ GRID = GridWorld(kind="pickup", num_tasks=2, max_steps=30)
 @jax.jit
 def loss_and_gradient(frames: Array, batch: Batch, priors: Priors, log_count: Array) -> tuple[Array, Array]:
     def loss(frames: Array) -> Array:
-        return exact_loss(small_model().skills, batch._replace(frames=frames), priors, log_count)
+        likelihoods = log_likelihoods(small_model().skills, batch._replace(frames=frames), priors, log_count)
+        total, count = sum_of_fitting(-likelihoods, batch)
+        return total / jnp.maximum(count, 1)
 
     return jax.value_and_grad(loss)(frames)
 
@@ -33,7 +34,7 @@ def test_frames_of_a_world_are_those_of_its_demonstrations() -> None:
     key, size = jax.random.key(3), 4
     episodes = jax.jit(jax.vmap(GRID.episode))(jax.random.split(key, size))
     lengths = np.asarray(episodes.length)
-    batch = draw_batch(GRID, key, size, 120, 31)
+    batch = draw_batch(GRID, jax.random.split(key, size), 120, 31)
     np.testing.assert_array_equal(batch.lengths, lengths)
     np.testing.assert_array_equal(batch.first, np.cumsum(lengths + 1) - lengths - 1)
     assert np.asarray(batch.fits).all() == (int((lengths + 1).sum()) <= 120)
@@ -49,7 +50,8 @@ def test_frames_of_a_world_are_those_of_its_demonstrations() -> None:
 
 def test_worlds_without_room() -> None:
     world = SymbolsWorld(num_tasks=2)
-    whole, cut, short = (draw_batch(world, jax.random.key(0), 4, n, t) for n, t in ((40, 8), (12, 8), (40, 4)))
+    keys = jax.random.split(jax.random.key(0), 4)
+    whole, cut, short = (draw_batch(world, keys, n, t) for n, t in ((40, 8), (12, 8), (40, 4)))
     lengths = np.asarray(whole.lengths)
     assert np.asarray(whole.fits).all()
     np.testing.assert_array_equal(cut.fits, np.cumsum(lengths + 1) <= 12)

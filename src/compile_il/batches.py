@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.demos.labels import NO_SEGMENT
@@ -37,14 +37,6 @@ class Batch(NamedTuple):
     """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero where none is told so."""
 
 
-class BatchShape(NamedTuple):
-    """The fixed sizes of a batch."""
-
-    batch_size: int
-    num_frames: int
-    max_length: int
-
-
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     """Rows that hold a random batch all but always: the mean plus five standard deviations."""
     frames = lengths + 1.0
@@ -52,21 +44,19 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     return int(np.ceil(min(max(room, frames.max()), batch_size * frames.max()) / 8) * 8)
 
 
-@functools.partial(jax.jit, static_argnames=("world", "batch_size", "num_frames", "max_length", "supervision"))
+@functools.partial(jax.jit, static_argnames=("world", "num_frames", "max_length", "supervision"))
 def draw_batch(
-    world: World,
-    key: PRNGKeyArray,
-    batch_size: int,
-    num_frames: int,
-    max_length: int,
-    supervision: Supervision = "none",
+    world: World, keys: Key[Array, " B"], num_frames: int, max_length: int, supervision: Supervision = "none"
 ) -> Batch:
-    """Fresh demonstrations of a world, made on the device; longer ones than `max_length` are left out.
+    """Fresh demonstrations of a world, one for each key, made on the device.
+
+    Those that are longer than `max_length` are left out.
 
     With supervision, they come with labels: where segments start ("b"), the codes of the segments in order ("z"), or
     both. Nothing is told of demonstrations that were cut before their task list was done.
     """
-    episodes = jax.vmap(world.episode)(jax.random.split(key, batch_size))
+    batch_size = keys.shape[0]
+    episodes = jax.vmap(world.episode)(keys)
     ends = jnp.cumsum(episodes.length + 1)
     first = ends - episodes.length - 1
     rows = jnp.arange(num_frames)
@@ -155,6 +145,11 @@ def _padded_sketches(demos: Demonstrations, max_length: int) -> np.ndarray:
         if len(known):
             row[: len(known)], row[len(known) :] = known, NO_SEGMENT
     return out
+
+
+def sum_of_fitting(losses: Float[Array, " B"], batch: Batch) -> tuple[Float[Array, ""], Int[Array, ""]]:
+    """The sum over the demonstrations that found room, and their number."""
+    return jnp.sum(jnp.where(batch.fits, losses, 0.0)), jnp.sum(batch.fits)
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:

@@ -50,11 +50,15 @@ class Checkpoints:
         import orbax.checkpoint as ocp
 
         self.folder = folder.absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Of several processes, only the first writes; the others are not asked, and must not be waited for.
+        alone = ocp.options.MultiprocessingOptions(active_processes={0} if jax.process_count() > 1 else None)
         options = ocp.CheckpointManagerOptions(
             max_to_keep=NUM_KEPT,
-            create=True,
+            create=False,
             enable_async_checkpointing=False,
             cleanup_tmp_directories=True,  # what a killed run was writing
+            multiprocessing_options=alone,
         )
         with _quiet():
             self._manager = ocp.CheckpointManager(self.folder, options=options)

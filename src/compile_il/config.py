@@ -10,7 +10,7 @@ WHOLE = (
     *("max_segments", "num_skills", "code_dim", "num_iterations", "batch_size", "hidden_dim", "num_maps"),
     *("policy_layers", "num_seeds", "seed"),
 )
-WHOLE_OR_NONE = ("num_segments", "longest_segment")
+WHOLE_OR_NONE = ("num_segments", "longest_segment", "num_devices")
 REAL = ("learning_rate", "cooldown", "sigma_floor", "segment_cost", "beta_codes", "beta_boundaries", "temperature")
 REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight", "final_temperature")
 """Settings by the numbers that they take."""
@@ -88,6 +88,8 @@ class Config:
     """Relaxed: the temperature falls to this in the course of training; if None it stays as it is."""
     half_precision: bool = False
     """Whether networks for grids are trained in bfloat16; worth it on accelerators."""
+    num_devices: int | None = None
+    """Devices that share each batch; all there are if None, or as many as can have equal shares."""
     num_seeds: int = 1
     """Models trained at once; the one with the best held-out likelihood is kept."""
     seed: int = 0
@@ -112,7 +114,7 @@ class Config:
             raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
         if self.termination_weight is not None and not self.termination_weight > 0:
             raise ConfigError(f"termination_weight is {self.termination_weight}: use a positive number, such as 1.")
-        for name in ("duration_rate", "longest_segment"):
+        for name in ("duration_rate", "longest_segment", "num_devices"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}: use at least 1, or None.")

@@ -76,7 +76,7 @@ def decode_by_recognition(
     with the divergence of the code from its prior in place of its log-probability.
     """
     frames, counts, most = skills.read(batch), jnp.argmax(log_counts, axis=-1), log_counts.shape[1] - 1
-    lengths, told = jnp.asarray(batch.lengths), told_in(batch, most)
+    lengths, told = jnp.asarray(batch.lengths), told_in(batch, counts, most)
 
     def one(frames: Frames, length: Int[Array, ""], count: Int[Array, ""], told: Told) -> Found:
         hard = segment(skills.recognition, frames.inputs, length, most, readout, count, told.ends)

@@ -16,6 +16,7 @@ from compile_il.demos import Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
+from compile_il.parallel import anywhere, from_first, is_first_process
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.sources import fingerprint, make_source
@@ -26,6 +27,8 @@ from compile_il.worlds import World
 NUM_CHECKS = 20
 """How often held-out demonstrations are scored in the course of a training, where anybody looks."""
 CHECKPOINT_SECONDS = 60.0
+AGREE_EVERY = 50
+"""Iterations after which several processes ask each other whether to stop."""
 
 
 _DIVERGED = "Training diverged: after iteration {} no loss is a number. Train again with a lower learning_rate."
@@ -81,14 +84,17 @@ def fit(
     source = make_source(demos, config)
     if out is None:
         trainer = Trainer(config, source)
-        return _train(trainer, _Run(trainer.start()), progress)
+        return _train(trainer, _Run(trainer.start()), progress if is_first_process() else False)
+    if not is_first_process():
+        return _follow(Trainer(config, source))
     folder = open_run(out, config, fingerprint(demos), resume=resume)
     with StopRequest() as request, contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
         trainer = Trainer(config, source)
         start = trainer.start()
-        last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
-        with TrainingLog(folder, resumed_at=last.iteration) as log:
-            run = _Run(last.state, last.iteration, last.seconds, _Traces(checkpoints, checkpoint_seconds, log, request))
+        last = from_first(checkpoints.latest(start) or Checkpoint(start, 0, 0.0))
+        with TrainingLog(folder, resumed_at=int(last.iteration)) as log:
+            traces = _Traces(checkpoints, checkpoint_seconds, log)
+            run = _Run(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
             model = _train(trainer, run, progress)
         with request.unbroken():
             model.save(folder / MODEL_FOLDER, overwrite=True)
@@ -97,24 +103,32 @@ def fit(
     return model
 
 
+def _follow(trainer: Trainer) -> Model:
+    """Trains along with the first process, which alone writes files; where that goes on, this one does."""
+    with StopRequest() as request:
+        last = from_first(Checkpoint(trainer.start(), 0, 0.0))
+        run = _Run(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
+        return _train(trainer, run, progress=False)
+
+
 class _Traces(NamedTuple):
-    """Where a training leaves its traces, and who may stop it."""
+    """Where a training leaves its traces."""
 
     checkpoints: Checkpoints
     checkpoint_seconds: float
     log: TrainingLog
-    request: StopRequest
 
 
 @dataclasses.dataclass
 class _Run:
-    """A training under way. Without traces there is nothing to save, and Ctrl-C simply ends the program."""
+    """A training under way. Without a request that could be made, Ctrl-C simply ends the program."""
 
     state: Trained
     iteration: int = 0
     """Iterations done."""
     seconds: float = 0.0
     """Seconds they took."""
+    request: StopRequest | None = None
     traces: _Traces | None = None
 
     def __post_init__(self) -> None:
@@ -122,8 +136,8 @@ class _Run:
 
     def save(self) -> None:
         """Writes a checkpoint."""
-        if self.traces is not None:
-            with self.traces.request.unbroken():
+        if self.traces is not None and self.request is not None:
+            with self.request.unbroken():
                 self.traces.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
             self._saved = time.monotonic()
 
@@ -133,8 +147,11 @@ class _Run:
             self.save()
 
     def stop_if_asked(self, total: int) -> None:
-        """Saves and leaves."""
-        if self.traces is not None and self.traces.request.requested:
+        """Saves and leaves; several processes, which must stop at the same iteration, ask each other now and then."""
+        asked = self.request is not None and self.request.requested
+        if self.request is not None and jax.process_count() > 1:
+            asked = self.iteration % AGREE_EVERY == 0 and anywhere(asked)
+        if asked:
             self.save()
             raise Stopped(self.iteration, total)
 

@@ -24,6 +24,7 @@ from compile_il.log_space import LOG_ZERO
 from compile_il.metrics import Scores, score_boundaries
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.relaxed.told import check_usable
 from compile_il.skills import Skills
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
@@ -176,6 +177,8 @@ class Model:
         if max_segments is not None and not isinstance(asked, str):
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
         counts = self.log_counts(demos, asked, max_segments)
+        if decoder == "recognition" and demos.labels is not None:
+            check_usable(demos.labels, counts.argmax(axis=1), self.config.codes)
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
         num_rows = _rows_per_call(demos)
         parts = [

@@ -1,28 +1,30 @@
-"""One loss for the trainer, whichever way boundaries and skills are inferred."""
+"""One kind of loss for the trainer, whichever way boundaries and skills are inferred."""
 
 from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from compile_il.batches import Batch
 from compile_il.config import Config
 from compile_il.counts import exactly, unknown_count
 from compile_il.exact.durations import poisson_log_duration
-from compile_il.exact.objective import exact_loss
+from compile_il.exact.objective import log_likelihoods
 from compile_il.exact.scores import Priors
 from compile_il.networks import Scaling, Space
-from compile_il.relaxed.objective import RelaxedSettings, relaxed_loss
+from compile_il.relaxed.objective import RelaxedSettings, relaxed_losses
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.skills import Skills
 
 
 @runtime_checkable
-class Loss(Protocol):
+class Losses(Protocol):
     """What training minimises, for one seed."""
 
-    def __call__(self, skills: Any, batch: Batch, key: PRNGKeyArray, iteration: Int[Array, ""]) -> Float[Array, ""]:
-        """The loss of a batch; the key is for whatever is drawn at random, the iteration for what is annealed."""
+    def __call__(
+        self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]
+    ) -> Float[Array, " B"]:
+        """The loss of each demonstration; keys are for what is drawn for it, the iteration for what is annealed."""
 
 
 def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills | RelaxedSkills:
@@ -46,8 +48,8 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
     )
 
 
-def make_loss(config: Config, rate: float, max_length: int) -> Loss:
-    """The loss that settings ask for.
+def make_losses(config: Config, rate: float, max_length: int) -> Losses:
+    """The losses that settings ask for.
 
     Args:
       config: the settings.
@@ -60,11 +62,11 @@ def make_loss(config: Config, rate: float, max_length: int) -> Loss:
     count = config.num_segments
     log_count = unknown_count(config) if count is None else exactly(count, count)
 
-    def loss(skills: Skills, batch: Batch, key: PRNGKeyArray, iteration: Int[Array, ""]) -> Float[Array, ""]:
-        del key, iteration  # nothing is drawn, and nothing changes on the way
-        return exact_loss(skills, batch, priors, log_count)
+    def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Float[Array, " B"]:
+        del keys, iteration  # nothing is drawn, and nothing changes on the way
+        return -log_likelihoods(skills, batch, priors, log_count)
 
-    return loss
+    return losses
 
 
 def make_priors(config: Config, rate: float, max_length: int) -> Priors:
@@ -79,7 +81,7 @@ def make_priors(config: Config, rate: float, max_length: int) -> Priors:
     )
 
 
-def _relaxed(config: Config, rate: float) -> Loss:
+def _relaxed(config: Config, rate: float) -> Losses:
     assert config.num_segments is not None, "settings are checked"
     settings = RelaxedSettings(
         num_segments=config.num_segments,
@@ -90,10 +92,12 @@ def _relaxed(config: Config, rate: float) -> Loss:
         boundary_term=config.boundary_term,
     )
 
-    def loss(skills: RelaxedSkills, batch: Batch, key: PRNGKeyArray, iteration: Int[Array, ""]) -> Float[Array, ""]:
-        return relaxed_loss(skills, batch, key, temperature_at(config, iteration), settings)
+    def losses(
+        skills: RelaxedSkills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]
+    ) -> Float[Array, " B"]:
+        return relaxed_losses(skills, batch, keys, temperature_at(config, iteration), settings)
 
-    return loss
+    return losses
 
 
 def temperature_at(config: Config, iteration: Int[Array, ""]) -> Float[Array, ""]:

@@ -9,15 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compile_il.batches import frame_budget
 from compile_il.config import Config
 from compile_il.counts import exactly, unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
-from compile_il.demos.labels import PartialLabels
 from compile_il.demos.storage import Ragged
 from compile_il.exact.feasible import feasible
 from compile_il.generate import demonstrate
 from compile_il.networks import Scaling, Space
+from compile_il.relaxed.told import check_usable
 from compile_il.worlds import World, make_world
 
 NUM_SAMPLE_DEMOS = 1024
@@ -43,8 +42,6 @@ class Source(NamedTuple):
     space: Space
     max_length: int
     """Steps of the longest demonstration."""
-    num_frames: int
-    """Rows of a batch."""
 
 
 def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
@@ -72,7 +69,6 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         space=space_of(sample),
         # Time grows with the square of it, and hardly any demonstration is as long as a world allows.
         max_length=min(limit, math.ceil(ROOM_FOR_LONGER * sample.max_length)),
-        num_frames=frame_budget(sample.lengths, config.batch_size),
     )
 
 
@@ -101,7 +97,6 @@ def _data_source(demos: Demonstrations, config: Config) -> Source:
         held_out=held_out,
         space=space_of(demos),
         max_length=kept.max_length,
-        num_frames=frame_budget(kept.lengths, min(config.batch_size, len(kept))),
     )
 
 
@@ -135,7 +130,7 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
     if demos.labels is None:
         return
     if config.inference == "relaxed":
-        _check_usable(demos, demos.labels, config)
+        check_usable(demos.labels, np.full(len(demos), config.expected_segments), config.codes)
     sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     labels = zip(demos.labels.boundaries, demos.labels.codes, sketches, strict=True)
     for i, (boundaries, codes, sketch) in enumerate(labels):
@@ -155,29 +150,6 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
                 f"num_skills to at least {largest + 1}."
             )
     _check_feasible(demos, config)
-
-
-def _check_usable(demos: Demonstrations, labels: PartialLabels, config: Config) -> None:
-    """The recognition model learns from all boundaries of a demonstration or from none, and from codes by segment."""
-    inner = config.expected_segments - 1
-    for i, (boundaries, codes) in enumerate(zip(labels.boundaries, labels.codes, strict=True)):
-        told = int(np.sum(boundaries == 1))
-        if told not in (0, inner):
-            raise DemonstrationError(
-                f"The labels of demonstration {i} tell {told} of {inner} boundaries: relaxed inference needs all of "
-                'them or none; tell the rest, or pass inference="exact".'
-            )
-        named = bool((codes >= 0).any()) or bool(labels.segment_codes is not None and len(labels.segment_codes[i]))
-        if named and config.codes == "gaussian":
-            raise DemonstrationError(
-                f"The labels of demonstration {i} tell codes, and Gaussian codes have no numbers: pass "
-                'codes="categorical", or leave these labels out.'
-            )
-        if (codes >= 0).any() and told != inner:
-            raise DemonstrationError(
-                f"The labels of demonstration {i} tell codes of steps without its boundaries: relaxed inference needs "
-                'both, or codes of segments (segment_codes); or pass inference="exact".'
-            )
 
 
 def _check_feasible(demos: Demonstrations, config: Config) -> None:

@@ -8,12 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from compile_il.batches import Batch, BatchShape, Supervision, batch_of, draw_batch
+from compile_il.batches import Batch, Supervision, batch_of, draw_batch, frame_budget, sum_of_fitting
 from compile_il.config import Config
 from compile_il.model import Model
-from compile_il.objectives import make_loss, new_skills
+from compile_il.objectives import make_losses, new_skills
+from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
 from compile_il.sources import Source, scaling_of
 from compile_il.worlds import World
 
@@ -50,7 +52,11 @@ class Trainer:
         # One program instead of one for each small array: on a cold start that is seconds.
         skills = eqx.filter_jit(eqx.filter_vmap(make))(keys)
         self._params, self._static = eqx.partition(skills, eqx.is_inexact_array)
-        self._loss = make_loss(self.config, self.rate, source.max_length)
+        self._losses = make_losses(self.config, self.rate, source.max_length)
+        self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
+        self.mesh = make_mesh(config.num_devices, self.batch_size)
+        self._share_size = self.batch_size // self.mesh.size
+        self.num_frames = frame_budget(source.demos.lengths, self._share_size)
         self._step = jax.jit(self._train_step, donate_argnums=0)
         self._ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
         self._drawn: tuple[int, Batch] | None = None
@@ -58,7 +64,11 @@ class Trainer:
     def start(self) -> Trained:
         """Fresh parameters."""
         params = jax.tree.map(jnp.copy, self._params)  # a step consumes the state that it is given
-        return Trained(params, jax.jit(jax.vmap(self.optimiser.init))(params))
+        return self.place(Trained(params, jax.jit(jax.vmap(self.optimiser.init))(params)))
+
+    def place(self, state: Trained) -> Trained:
+        """A state that this host has, on all devices that train."""
+        return everywhere(self.mesh, state) if self.mesh.size > 1 else state
 
     def step(self, state: Trained, iteration: int) -> tuple[Trained, Float[Array, " seeds"]]:
         """One update of every seed, each with its own batch, which depends on the iteration and on nothing before."""
@@ -70,41 +80,71 @@ class Trainer:
         return self._step(state, self._drawn[1], iteration % self._ahead, iteration)
 
     def _draw_block(self, first: int) -> Batch:
-        """Fresh batches for a block of iterations, iterations x seeds, each with a key of its own."""
-        keys = jax.vmap(lambda i: jax.random.fold_in(self.batch_key, i))(first + jnp.arange(self._ahead))
-        keys = jax.vmap(lambda key: jax.random.split(key, self.config.num_seeds))(keys)
+        """Fresh batches for a block of iterations, iterations x seeds x shares, each demonstration with its own key."""
+        keys = _keys_of_block(self.batch_key, first, self._ahead, self.config.num_seeds, self.batch_size)
+        keys = keys.reshape(*keys.shape[:2], self.mesh.size, self._share_size)
+        if self.mesh.size > 1:
+            keys = shared_out(self.mesh, keys, axis=2)
         assert self.source.world is not None, "data is not drawn"
-        source, config = self.source, self.config
-        shape = BatchShape(config.batch_size, source.num_frames, source.max_length)
-        return _draw_batches(source.world, keys, shape, config.supervision)
+        sizes = (self.num_frames, self.source.max_length)
+        return _draw_batches(self.source.world, keys, *sizes, self.config.supervision)
 
     def _train_step(
         self, state: Trained, block: Batch, index: Int[Array, ""] | int, iteration: Int[Array, ""] | int
     ) -> tuple[Trained, Array]:
         batches = jax.tree.map(lambda leaf: leaf[index], block)
         keys = jax.random.split(jax.random.fold_in(self.noise_key, iteration), self.config.num_seeds)
+        keys = jax.vmap(lambda key: jax.random.split(key, self.batch_size))(keys)
+        keys = keys.reshape(-1, self.mesh.size, self._share_size)
+        gradients = functools.partial(self._gradients, iteration=jnp.asarray(iteration))
+        if self.mesh.size > 1:
+            spread = PartitionSpec(None, SHARES)
+            gradients = jax.shard_map(
+                functools.partial(gradients, axis_name=SHARES),
+                mesh=self.mesh,
+                in_specs=(PartitionSpec(), spread, spread),
+                out_specs=PartitionSpec(),
+                check_vma=False,
+            )
+        losses, gradient = gradients(state.params, batches, keys)
+        updates, optimiser = jax.vmap(self.optimiser.update)(gradient, state.optimiser)
+        return Trained(optax.apply_updates(state.params, updates), optimiser), losses
 
-        def update(params: Any, optimiser: Any, batch: Batch, key: PRNGKeyArray) -> tuple[Any, Any, Array]:
-            def loss_of(params: Any) -> Float[Array, ""]:
-                skills = eqx.combine(params, self._static)
-                skills = skills.in_half_precision() if self.config.half_precision else skills
-                return self._loss(skills, batch, key, jnp.asarray(iteration))
+    def _gradients(
+        self,
+        params: Any,
+        batches: Batch,
+        keys: Key[Array, "seeds share B"],
+        *,
+        iteration: Int[Array, ""],
+        axis_name: str | None = None,
+    ) -> tuple[Float[Array, " seeds"], Any]:
+        """Mean loss of each seed and its gradient, from this device's share and those of the others."""
 
-            loss, gradient = jax.value_and_grad(loss_of)(params)
-            updates, optimiser = self.optimiser.update(gradient, optimiser)
-            return optax.apply_updates(params, updates), optimiser, loss
+        def total(params: Any, batch: Batch, keys: Key[Array, " B"]) -> tuple[Float[Array, ""], Int[Array, ""]]:
+            skills = eqx.combine(params, self._static)
+            skills = skills.in_half_precision() if self.config.half_precision else skills
+            return sum_of_fitting(self._losses(skills, batch, keys, iteration), batch)
 
-        params, optimiser, losses = jax.vmap(update)(state.params, state.optimiser, batches, keys)
-        return Trained(params, optimiser), losses
+        share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
+        (sums, counts), gradient = jax.vmap(jax.value_and_grad(total, has_aux=True))(params, *share)
+        if axis_name is not None:
+            sums, counts, gradient = jax.lax.psum((sums, counts, gradient), axis_name)
+        counts = jnp.maximum(counts, 1)
+        return sums / counts, jax.tree.map(lambda leaf: jax.vmap(jnp.divide)(leaf, counts), gradient)
 
     def _data_batches(self, iteration: int) -> Batch:
-        demos, size = self.source.demos, min(self.config.batch_size, len(self.source.demos))
+        """A batch of the data for each seed, in shares; every host knows all of it and keeps its own."""
+        demos, shares = self.source.demos, self.mesh.size
         chosen = [
-            np.random.default_rng([self.config.seed, seed, iteration]).choice(len(demos), size, replace=False)
+            np.random.default_rng([self.config.seed, seed, iteration]).choice(len(demos), self.batch_size, False)
             for seed in range(self.config.num_seeds)
         ]
-        batches = [batch_of(demos[rows], self.source.num_frames, self.source.max_length) for rows in chosen]
-        return jax.tree.map(lambda *leaves: np.stack(leaves)[None], *batches)
+        sizes = (self.num_frames, self.source.max_length)
+        batches = [batch_of(demos[rows], *sizes) for each in chosen for rows in np.split(each, shares)]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *batches)
+        block = jax.tree.map(lambda leaf: leaf.reshape(1, len(chosen), shares, *leaf.shape[1:]), stacked)
+        return shared_out(self.mesh, block, axis=2) if shares > 1 else block
 
     def _model(self, seed: int, params: Any) -> Model:
         skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
@@ -112,7 +152,8 @@ class Trainer:
 
     def models(self, state: Trained) -> list[Model]:
         """The model of each seed."""
-        return [self._model(seed, state.params) for seed in range(self.config.num_seeds)]
+        params = here(state.params) if self.mesh.size > 1 else state.params
+        return [self._model(seed, params) for seed in range(self.config.num_seeds)]
 
 
 def learning_rates(config: Config) -> optax.Schedule:
@@ -122,6 +163,28 @@ def learning_rates(config: Config) -> optax.Schedule:
     return optax.schedules.linear_schedule(config.learning_rate, 0.0, last, begin)
 
 
-@functools.partial(jax.jit, static_argnames=("world", "shape", "supervision"))
-def _draw_batches(world: World, keys: Array, shape: BatchShape, supervision: Supervision) -> Batch:
-    return jax.vmap(jax.vmap(lambda key: draw_batch(world, key, *shape, supervision)))(keys)
+@functools.partial(jax.jit, static_argnames=("num_blocks", "num_seeds", "batch_size"))
+def _keys_of_block(
+    key: PRNGKeyArray, first: Int[Array, ""] | int, num_blocks: int, num_seeds: int, batch_size: int
+) -> Key[Array, "iterations seeds B"]:
+    """A key for each demonstration, iterations x seeds x demonstrations."""
+
+    def of_iteration(iteration: Int[Array, ""]) -> Key[Array, "seeds B"]:
+        seeds = jax.random.split(jax.random.fold_in(key, iteration), num_seeds)
+        return jax.vmap(lambda seed: jax.random.split(seed, batch_size))(seeds)
+
+    return jax.vmap(of_iteration)(first + jnp.arange(num_blocks))
+
+
+@functools.partial(jax.jit, static_argnames=("world", "num_frames", "max_length", "supervision"))
+def _draw_batches(
+    world: World,
+    keys: Key[Array, "iterations seeds shares B"],
+    num_frames: int,
+    max_length: int,
+    supervision: Supervision,
+) -> Batch:
+    def draw(keys: Key[Array, " B"]) -> Batch:
+        return draw_batch(world, keys, num_frames, max_length, supervision)
+
+    return jax.vmap(jax.vmap(jax.vmap(draw)))(keys)

@@ -16,7 +16,7 @@ from compile_il.config import Config
 from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import draw_levels
-from compile_il.objectives import make_loss, new_skills, temperature_at
+from compile_il.objectives import make_losses, new_skills, temperature_at
 from compile_il.relaxed.told import told_in
 from compile_il.sources import scaling_of, space_of
 from compile_il.worlds import make_world
@@ -119,8 +119,9 @@ def test_it_runs_in_a_world() -> None:
 def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
     config = dataclasses.replace(SMALL, **settings).settled()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
-    loss = make_loss(config, 3.0, demos.max_length)
-    return float(eqx.filter_jit(loss)(skills, batch, jax.random.key(1), jnp.array(0)))
+    losses = make_losses(config, 3.0, demos.max_length)
+    keys = jax.random.split(jax.random.key(1), len(demos))
+    return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0))))
 
 
 def test_padding_and_room_change_nothing() -> None:
@@ -141,11 +142,11 @@ def test_labels_are_read_as_ends_and_codes() -> None:
     steps[0][[2, 4]] = 1
     steps[1][:] = UNKNOWN
     codes = [np.repeat([3, 1, 2], [2, 2, n - 4]) for n in demos.lengths]
-    told = told_in(labelled(demos, boundaries=steps, codes=codes), 3)
+    told = told_in(labelled(demos, boundaries=steps, codes=codes), jnp.array([3, 3]), 3)
     np.testing.assert_array_equal(told.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
     np.testing.assert_array_equal(told.codes, [[3, 1, 2], [UNKNOWN] * 3])
     sketches = [np.array([1, UNKNOWN, 0]), np.array([], int)]
-    told = told_in(labelled(demos, segment_codes=sketches), 3)
+    told = told_in(labelled(demos, segment_codes=sketches), jnp.array([3, 3]), 3)
     np.testing.assert_array_equal(told.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
     np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
 
@@ -153,10 +154,10 @@ def test_labels_are_read_as_ends_and_codes() -> None:
 @pytest.mark.parametrize("supervision", ["none", "b", "z", "bz"])
 def test_a_world_tells_the_truth(supervision: Any) -> None:
     world = make_world("grid-pickup", num_tasks=3)
-    key = jax.random.key(5)
-    batch = draw_batch(world, key, 4, 400, 90, supervision)
-    episodes = jax.vmap(world.episode)(jax.random.split(key, 4))
-    told = told_in(batch, 3)
+    keys = jax.random.split(jax.random.key(5), 4)
+    batch = draw_batch(world, keys, 400, 90, supervision)
+    episodes = jax.vmap(world.episode)(keys)
+    told = told_in(batch, jnp.full(4, 3), 3)
     for i in range(4):
         index = np.asarray(episodes.segment_index[i, : batch.lengths[i]])
         ends = [*np.flatnonzero(np.diff(index)) + 1, len(index)]
@@ -232,3 +233,14 @@ def test_worlds_that_tell_something_else_are_refused() -> None:
         cil.fit("grid-pickup", config=config)
     with pytest.raises(cil.DemonstrationError, match=r"lists have 4 tasks, and num_segments is 3"):
         cil.fit(make_world("grid-pickup", num_tasks=4), config=config)
+
+
+def test_labels_count_whatever_others_have(symbols_model: cil.Model) -> None:
+    demos = cil.demonstrate("symbols", num_demos=2, seed=3)
+    cut = [np.zeros(n, int) for n in demos.lengths]
+    cut[0][5] = 1
+    cut[1][:] = UNKNOWN
+    found = symbols_model.segment(demos.with_labels(boundaries=cut), [2, 3])
+    assert found.boundaries[0].tolist() == [5]
+    with pytest.raises(cil.DemonstrationError, match=r"demonstration 0 tell 1 of 2 boundaries"):
+        symbols_model.segment(demos.with_labels(boundaries=cut), 3)

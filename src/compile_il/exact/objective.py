@@ -90,9 +90,3 @@ def log_likelihoods(
     steps, known = score_batch(skills, batch)
     log_likelihood = recursion_for(steps.log_policy.shape[1]).log_likelihood
     return jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count)
-
-
-def exact_loss(skills: Scoring, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
-    """Mean negative log-likelihood of the demonstrations that fit into the batch."""
-    losses = -log_likelihoods(skills, batch, priors, log_count)
-    return jnp.sum(jnp.where(batch.fits, losses, 0.0)) / jnp.maximum(jnp.sum(batch.fits), 1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from compile_il.batches import Batch
 from compile_il.log_space import LOG_ZERO
@@ -21,7 +21,7 @@ from compile_il.relaxed.elbo import (
     reconstruction,
     told_boundaries_loss,
 )
-from compile_il.relaxed.inference import Inference, Readout, infer_all
+from compile_il.relaxed.inference import Inference, Readout, draw_gumbel, infer_all
 from compile_il.relaxed.samples import gaussian_kl, relax, shift
 from compile_il.relaxed.skills import Frames, RelaxedSkills
 from compile_il.relaxed.termination import termination_loss
@@ -40,19 +40,19 @@ class RelaxedSettings(NamedTuple):
     boundary_term: BoundaryTerm
 
 
-def relaxed_loss(
+def relaxed_losses(
     skills: RelaxedSkills,
     batch: Batch,
-    key: PRNGKeyArray,
+    keys: Key[Array, " B"],
     temperature: float | Float[Array, ""],
     settings: RelaxedSettings,
-) -> Float[Array, ""]:
-    """Mean loss of the demonstrations that fit into the batch."""
+) -> Float[Array, " B"]:
+    """The loss of each demonstration of a batch, with a key for what is drawn for it."""
     frames, lengths = skills.read(batch), jnp.asarray(batch.lengths)
-    num_demos, num_times = frames.inputs.shape[:2]
-    boundary_key, code_key = jax.random.split(key)
-    gumbel = jax.random.gumbel(boundary_key, (num_demos, settings.num_segments, num_times))
-    told = told_in(batch, settings.num_segments)
+    num_times = frames.inputs.shape[1]
+    boundary_keys, code_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    gumbel = jax.vmap(lambda key: draw_gumbel(key, settings.num_segments, num_times))(boundary_keys)
+    told = told_in(batch, jnp.full(lengths.shape, settings.num_segments), settings.num_segments)
     found = infer_all(
         skills.recognition,
         frames.inputs,
@@ -63,7 +63,7 @@ def relaxed_loss(
         told_ends=told.ends,
     )
     if isinstance(skills.policies, SkillPolicies):
-        noise = jax.random.gumbel(code_key, found.code_logits.shape)
+        noise = jax.vmap(lambda key: jax.random.gumbel(key, found.code_logits.shape[1:]))(code_keys)
         log_codes = relaxed_codes(found.code_logits, noise, told.codes, temperature)
         mixed = jax.vmap(mixed_log_policy)(log_codes, frames.policy[:, :-1])
         codes = jnp.sum(
@@ -71,7 +71,8 @@ def relaxed_loss(
         )
     else:
         mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
-        sample = shift(mean, log_variance, jax.random.normal(code_key, mean.shape))
+        noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(code_keys)
+        sample = shift(mean, log_variance, noise)
         mixed = mixed_by_code(skills.policies, frames, sample)
         codes = settings.beta_codes * jnp.sum(jax.vmap(jax.vmap(gaussian_kl))(mean, log_variance), axis=1)
 
@@ -80,8 +81,7 @@ def relaxed_loss(
         boundaries = jnp.where(all_told(told), told_boundaries_loss(found, told.ends), cost)
         return reconstruction(found.log_segments, mixed, length) + boundaries
 
-    losses = jax.vmap(one)(found, mixed, told, lengths) + codes + stopping_losses(skills, frames, found, told, lengths)
-    return jnp.sum(jnp.where(batch.fits, losses, 0.0)) / jnp.maximum(jnp.sum(batch.fits), 1)
+    return jax.vmap(one)(found, mixed, told, lengths) + codes + stopping_losses(skills, frames, found, told, lengths)
 
 
 def all_told(told: Told) -> Bool[Array, ""]:

@@ -5,10 +5,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
+from numpy.typing import NDArray
 
 from compile_il.batches import Batch
-from compile_il.demos import UNKNOWN
+from compile_il.demos import UNKNOWN, DemonstrationError
+from compile_il.demos.labels import PartialLabels
 
 
 class Told(NamedTuple):
@@ -24,26 +27,73 @@ def told_by(
     boundaries: Int[Array, " T"],
     codes: Int[Array, " T"],
     sketch: Int[Array, " sketch"],
+    count: Int[Array, ""],
     num_segments: int,
 ) -> Told:
     """From labels of steps and segments.
 
-    Boundaries count if all M - 1 of them are told; the codes of segments are told one after the other, or by their
-    first steps where boundaries are told too.
+    Boundaries count if all inner ones are told; the codes of segments are told one after the other, or by their first
+    steps where boundaries are told too.
+
+    Args:
+      length: steps that are real.
+      boundaries: for each step 1 (a segment starts), 0 (none does) or `UNKNOWN`.
+      codes: for each step a code or `UNKNOWN`.
+      sketch: for each segment in order a code, or something negative.
+      count: how many segments this demonstration has.
+      num_segments: M, the largest count.
     """
     (starts,) = jnp.nonzero(boundaries == 1, size=num_segments - 1, fill_value=UNKNOWN)
-    all_told = jnp.sum(boundaries == 1) == num_segments - 1
     # A single segment has no inner boundary: that none is told then says nothing.
-    all_told &= num_segments > 1
+    all_told = (jnp.sum(boundaries == 1) == count - 1) & (count > 1)
     inner = jnp.where(all_told, starts, UNKNOWN)
-    by_step = jnp.where(all_told, codes[jnp.concatenate([jnp.zeros(1, starts.dtype), inner])], UNKNOWN)
+    begins = jnp.concatenate([jnp.zeros(1, starts.dtype), inner])
+    by_step = jnp.where(all_told & (begins >= 0), codes[begins], UNKNOWN)
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
     return Told(
         ends=jnp.append(inner, length), codes=jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
     )
 
 
-def told_in(batch: Batch, num_segments: int) -> Told:
+def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
     """`told_by` of each demonstration of a batch."""
-    labels = map(jnp.asarray, (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels))
-    return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*labels)
+    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels, counts)
+    return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*map(jnp.asarray, labels))
+
+
+def check_usable(labels: PartialLabels, counts: NDArray[np.integer], codes: str) -> None:
+    """Refuses labels that the recognition model has no use for.
+
+    It takes all boundaries of a demonstration or none, and codes by segment.
+
+    Args:
+      labels: what is told.
+      counts: how many segments each demonstration has.
+      codes: "categorical", or "gaussian" where codes cannot be told.
+    """
+    sketches = labels.segment_codes or [np.zeros(0, int)] * len(counts)
+    for i, (boundaries, by_step, sketch) in enumerate(zip(labels.boundaries, labels.codes, sketches, strict=True)):
+        told, inner = int(np.sum(boundaries == 1)), int(counts[i]) - 1
+        if told not in (0, inner):
+            raise DemonstrationError(
+                f"The labels of demonstration {i} tell {told} of {inner} boundaries: the recognition model needs all "
+                f"of them or none; {_INSTEAD}."
+            )
+        if codes == "gaussian" and ((by_step >= 0).any() or (sketch >= 0).any()):
+            raise DemonstrationError(
+                f"The labels of demonstration {i} tell codes, and Gaussian codes have no numbers: train with "
+                'codes="categorical", or leave these labels out.'
+            )
+        if (by_step >= 0).any() and (told != inner or inner == 0):
+            raise DemonstrationError(
+                f"The labels of demonstration {i} tell codes of steps without its boundaries: the recognition model "
+                f"needs both, or codes of segments (segment_codes); {_INSTEAD}."
+            )
+        if len(sketch) > counts[i]:
+            raise DemonstrationError(
+                f"The labels of demonstration {i} give codes of {len(sketch)} segments, and there are {counts[i]}: "
+                "change num_segments, or the labels."
+            )
+
+
+_INSTEAD = 'tell the rest, or use exact inference (inference="exact" in training, decoder="exact" in segmenting)'

@@ -1,0 +1,91 @@
+"""Several devices, of one host or of many: each takes an equal share of every batch, and all hold the same weights.
+
+Which demonstrations a batch holds, and which noise is drawn for each, does not depend on the number of devices, so that
+losses are the same up to rounding. Several hosts run the same program each, and find each other beforehand:
+
+    jax.distributed.initialize("first-host:1234", num_processes=2, process_id=0)     # and 1 on the second host
+    cil.fit(...)
+"""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
+
+from compile_il.config import ConfigError
+
+SHARES = "shares"
+"""The name of the mesh's only axis."""
+
+
+def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
+    """The devices that share batches: as many as asked for, or all that can have equal shares.
+
+    Args:
+      num_devices: how many, on all hosts together; None for all there are.
+      batch_size: demonstrations to share out.
+    """
+    devices = jax.devices()
+    if num_devices is not None and num_devices > len(devices):
+        raise ConfigError(f"num_devices is {num_devices}, and there are {len(devices)}: use at most so many, or None.")
+    wanted = num_devices or len(devices)
+    count = math.gcd(wanted, batch_size)
+    everyone = num_devices is not None or jax.process_count() > 1
+    if everyone and count != wanted:
+        raise ConfigError(
+            f"A batch of {batch_size} cannot be shared equally by {wanted} devices: make batch_size a multiple of "
+            f"{wanted}."
+        )
+    if jax.process_count() > 1 and count != len(devices):
+        raise ConfigError(f"num_devices is {num_devices}: with several hosts use all {len(devices)}, or None.")
+    return Mesh(np.array(devices[:count]), (SHARES,))
+
+
+def shared_out(mesh: Mesh, tree: Any, axis: int) -> Any:
+    """Arrays that all hosts have, with one axis spread over the devices."""
+    sharding = NamedSharding(mesh, PartitionSpec(*[None] * axis, SHARES))
+
+    def place(leaf: Any) -> Array:
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(place(jax.random.key_data(leaf)))
+        host = np.asarray(leaf)
+        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+
+    return jax.tree.map(place, tree)
+
+
+def everywhere(mesh: Mesh, tree: Any) -> Any:
+    """Arrays that all hosts have, on every device."""
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def place(leaf: Any) -> Array:
+        host = np.asarray(leaf)
+        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+
+    return jax.tree.map(place, tree)
+
+
+def here(tree: Any) -> Any:
+    """The copy, on one device of this host, of arrays that are everywhere."""
+    return jax.tree.map(lambda leaf: leaf.addressable_data(0) if isinstance(leaf, jax.Array) else leaf, tree)
+
+
+def is_first_process() -> bool:
+    """Whether this is the process that writes files and talks."""
+    return bool(jax.process_index() == 0)
+
+
+def from_first(tree: Any) -> Any:
+    """What the first process has, on all; all must call this together, with trees of the same shapes."""
+    return multihost_utils.broadcast_one_to_all(tree) if jax.process_count() > 1 else tree
+
+
+def anywhere(condition: bool) -> bool:
+    """Whether something is so in any process; all must ask together."""
+    if jax.process_count() == 1:
+        return condition
+    return bool(np.any(multihost_utils.process_allgather(np.array(condition))))

@@ -1,0 +1,79 @@
+"""Short trainings in a process of its own, which may have many devices or be one of two.
+
+python -m tests.parallel_run devices OUT                  # eight simulated devices
+python -m tests.parallel_run processes OUT PROCESS PORT   # one of two processes with one device each
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SIZES: dict[str, Any] = {"batch_size": 8, "hidden_dim": 16, "num_skills": 3, "num_iterations": 2, "num_seeds": 2}
+
+
+def losses_of(source: Any, engine: str, num_devices: int | None) -> dict[str, Any]:
+    """Losses of two steps, and what the weights are then."""
+    import jax
+    import numpy as np
+
+    from compile_il.config import Config
+    from compile_il.sources import make_source
+    from compile_il.train import Trainer
+
+    config = Config(inference=engine, num_devices=num_devices, **SIZES)  # type: ignore[arg-type]
+    trainer = Trainer(config, make_source(source, config))
+    state, losses = trainer.start(), []
+    for iteration in range(2):
+        state, loss = trainer.step(state, iteration)
+        losses.append(np.asarray(loss).tolist())
+    heads = trainer.models(state)[1].skills.policies.heads
+    weights = [float(np.abs(leaf).sum()) for leaf in jax.tree.leaves(heads) if hasattr(leaf, "shape")]
+    return {"losses": losses, "weights": weights, "devices": trainer.mesh.size}
+
+
+def some_data() -> Any:
+    """Twenty random walks."""
+    import numpy as np
+
+    from compile_il.demos import Demonstrations
+
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(5, 9, 20)
+    frames = [rng.normal(size=(n + 1, 2)).astype(np.float32) for n in lengths]
+    return Demonstrations.from_arrays(frames, [rng.integers(0, 3, n) for n in lengths], num_actions=3)
+
+
+def devices(out: Path) -> None:
+    """Either engine on one device and on many."""
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    found = {
+        f"{engine} {name}": [losses_of(source, engine, count) for count in counts]
+        for engine, name, source, counts in (
+            ("exact", "world", "symbols", (1, 8)),
+            ("relaxed", "world", "symbols", (1, None)),
+            ("exact", "data", some_data(), (1, 4)),
+        )
+    }
+    out.write_text(json.dumps(found))
+
+
+def processes(out: Path, process: str, port: str) -> None:
+    """Two hosts that train together; the first writes a run folder."""
+    import jax
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(process))
+    from compile_il.config import Config
+    from compile_il.fit import fit
+
+    found = losses_of("symbols", "relaxed", None)
+    model = fit(some_data(), config=Config(**SIZES), out=out.parent / "run")
+    found["model"] = repr(model)
+    out.with_suffix(f".{process}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    {"devices": devices, "processes": processes}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,62 @@
+"""The termination policy says while acting what it says in training, and its loss is the cross-entropy to b_i."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import expit
+from scipy.stats import poisson
+
+from compile_il.networks import Scaling, Space
+from compile_il.relaxed.prior import log_boundary_prior
+from compile_il.relaxed.termination import Termination, termination_loss
+
+RNG = np.random.default_rng(0)
+SPACE = Space("vector", (3,), 0, 4, 0)
+SCALING = Scaling(jnp.zeros(3), jnp.ones(3), jnp.zeros(0), jnp.ones(0))
+NETWORK = Termination(SPACE, SCALING, num_maps=2, hidden_dim=6, key=jax.random.key(0))
+FRAMES = jnp.asarray(RNG.normal(size=(8, 3)), jnp.float32)
+ACTIONS = jnp.asarray(RNG.integers(0, 4, 8))
+
+
+def test_acting_is_a_masked_pass() -> None:
+    """From where a segment begins, what is remembered step by step is what a pass behind a hard mask gives."""
+    vectors = jax.vmap(NETWORK.actions.vector)(ACTIONS)
+    embedded = jax.vmap(NETWORK.embedding)(FRAMES)
+    for begin in (0, 3):
+        mask = (jnp.arange(8) >= begin).astype(jnp.float32)
+        logits = NETWORK.logits(embedded[None], vectors[None], mask[None, None])[0, 0]
+        state = NETWORK.begin(FRAMES[begin])
+        for t in range(begin, 8):
+            np.testing.assert_allclose(NETWORK.head(state.hidden), logits[t], atol=1e-5)
+            assert NETWORK.is_done(state) == (logits[t] > 0)
+            if t < 7:
+                state = NETWORK.arrive(state, ACTIONS[t], FRAMES[t + 1])
+
+
+def test_nothing_of_the_future_is_seen() -> None:
+    vectors = jax.vmap(NETWORK.actions.vector)(ACTIONS)
+    embedded, mask = jax.vmap(NETWORK.embedding)(FRAMES), jnp.ones((1, 1, 8))
+    before = NETWORK.logits(embedded[None], vectors[None], mask)[0, 0]
+    after = NETWORK.logits(embedded.at[5:].set(0.0)[None], vectors.at[4:].set(0.0)[None], mask)[0, 0]
+    np.testing.assert_array_equal(before[:5], after[:5])
+    assert (np.asarray(before[5:]) != np.asarray(after[5:])).all()
+
+
+def test_the_loss_is_a_cross_entropy() -> None:
+    logits, ends, length = RNG.normal(size=(2, 8)), np.array([3, 6]), 6
+    expected = sum(
+        -np.log(expit(logits[i, t]) if t == ends[i] else expit(-logits[i, t]))
+        for i in range(2)
+        for t in range(length + 1)
+    )
+    found = termination_loss(jnp.asarray(logits, jnp.float32), jnp.asarray(ends), jnp.array(length))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_prior_of_a_boundary_is_a_truncated_poisson() -> None:
+    for rate in (0.5, 3.0, 20.0):
+        for begin, end in ((0, 0), (0, 4), (3, 9), (9, 9), (2, 2)):
+            lengths = np.arange(9 - begin + 1)
+            expected = poisson.logpmf(end - begin, rate) - np.log(poisson.pmf(lengths, rate).sum())
+            found = log_boundary_prior(rate, jnp.array(9), jnp.array(begin), jnp.array(end))
+            np.testing.assert_allclose(found, expected, atol=2e-5)

@@ -1,0 +1,78 @@
+"""Many devices and several processes train as one device does."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from compile_il.config import ConfigError
+from compile_il.parallel import make_mesh
+from compile_il.runs import MODEL_FOLDER
+from tests.parallel_run import losses_of
+
+LIMIT = 600
+"""Seconds after which a process is given up."""
+
+
+def launch(*arguments: str) -> "subprocess.Popen[str]":
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir or "")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.parallel_run", *arguments],
+        env=os.environ | cache,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> None:
+    try:
+        printed, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    assert process.returncode == 0, printed
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-5)
+    np.testing.assert_allclose(found["weights"], expected["weights"], rtol=1e-4)
+
+
+def test_eight_devices_train_as_one(tmp_path: Path) -> None:
+    finish(launch("devices", str(tmp_path / "found.json")))
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [[row["devices"] for row in rows] for rows in found.values()] == [[1, 8], [1, 8], [1, 4]]
+    for alone, together in found.values():
+        assert_same(together, alone)
+        assert len(set(np.ravel(alone["losses"]))) == 4
+
+
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    for process in [launch("processes", str(tmp_path / "out"), str(i), port) for i in range(2)]:
+        finish(process)
+    first, second = (json.loads((tmp_path / f"out.{i}.json").read_text()) for i in range(2))
+    assert first == second
+    assert first["devices"] == 2
+    assert_same(first, losses_of("symbols", "relaxed", 1))
+    assert (tmp_path / "run" / MODEL_FOLDER).is_dir()
+    assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 2  # one process writes, once an iteration
+
+
+def test_shares_must_be_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "devices", lambda: [jax.local_devices()[0]] * 6)
+    assert make_mesh(None, 32).size == 2
+    assert make_mesh(3, 9).size == 3
+    with pytest.raises(ConfigError, match=r"A batch of 32 cannot be shared equally by 3 devices"):
+        make_mesh(3, 32)
+    with pytest.raises(ConfigError, match=r"num_devices is 7, and there are 6"):
+        make_mesh(7, 32)
