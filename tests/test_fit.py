@@ -15,12 +15,12 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from compile_il.config import Config, ConfigError
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
 from compile_il.fit import Standing, Stopped, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import ModelError, load
-from compile_il.sources import hold_out, make_source
+from compile_il.sources import hold_out, make_source, scaling_of
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.worlds import GridWorld, SymbolsWorld
@@ -311,6 +311,40 @@ def test_one_seed_that_diverges_leaves_the_others() -> None:
     assert np.isnan(standings[0].log_likelihood)
     assert np.isfinite(standings[1].log_likelihood)
     assert best_of(standings) == 1
+
+
+def test_units_do_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    observations, actions = [rng.normal(size=(9, 2))] * 3, [rng.normal(size=(8, 2))] * 3
+    scales = [
+        scaling_of(Demonstrations.from_arrays([o * u for o in observations], [a * u for a in actions]))
+        for u in (1.0, 1e-5, 1e5)
+    ]
+    for unit, scale in zip((1.0, 1e-5, 1e5), scales, strict=True):
+        np.testing.assert_allclose(scale.action_spread, unit * scales[0].action_spread, rtol=1e-4)
+        np.testing.assert_allclose(scale.observation_spread, unit * scales[0].observation_spread, rtol=1e-4)
+    constant = scaling_of(Demonstrations.from_arrays([np.full((5, 1), 1e30)] * 2, [np.full((4, 1), 0.3)] * 2))
+    assert (constant.action_spread, constant.observation_spread) == (1.0, 1.0)
+
+
+def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
+    demos = vector_demos()
+    counts = [2, 3, 2, 1]
+    told = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
+    model = fit(told, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
+    assert model.segment(told).num_segments.tolist() == counts
+
+
+def test_num_segments_may_be_called_unknown() -> None:
+    assert fit(vector_demos(), config=SMALL, num_segments="unknown").config.num_segments is None
+    with pytest.raises(ConfigError, match=r"None and labels of so many segments each, segment_codes="):
+        fit(vector_demos(), config=SMALL, num_segments=[3, 3, 3, 3])
+
+
+@pytest.mark.parametrize("what", [None, [np.zeros((3, 2))], 7])
+def test_only_demonstrations_and_worlds_are_fitted(what: Any) -> None:
+    with pytest.raises(DemonstrationError, match=r"make them with Demonstrations.from_arrays"):
+        fit(what, config=SMALL)
 
 
 def test_nothing_to_resume() -> None:

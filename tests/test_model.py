@@ -199,6 +199,15 @@ def test_the_prior_over_the_number_of_segments_is_one() -> None:
         assert prior[0] == 0
 
 
+def test_only_demonstrations_are_segmented() -> None:
+    with pytest.raises(DemonstrationError, match=r"this is a list: make them with Demonstrations.from_arrays"):
+        small_model().segment([np.zeros((3, 2))])  # type: ignore[arg-type]
+
+
+def test_what_was_found_is_told_in_a_line() -> None:
+    assert repr(small_model().segment(vector_demos())) == "Segments(4 demonstrations, 12 segments)"
+
+
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:
     assert model_module._rows_per_call(vector_demos()[:1]) == 1
     assert model_module._rows_per_call(vector_demos()) == 4

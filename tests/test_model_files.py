@@ -178,3 +178,8 @@ def test_weights_of_another_space(folder: Path) -> None:
     )
     with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.embedding\.layers"):
         load(folder)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config.json cannot be read \(No such file or directory\): give the folder"):
+        load(tmp_path / "nothing")

@@ -24,6 +24,13 @@ PAPER_RATE = 3.0
 """The paper's rate of the Poisson prior over lengths, in all of its experiments."""
 
 
+_HINTS = {
+    "num_segments": ", or None if it is not known; where it differs, None and labels of so many segments each, "
+    "segment_codes=[[-1] * 3, [-1] * 4, ...]"
+}
+"""What else people may have meant."""
+
+
 class ConfigError(ValueError):
     """Settings that cannot work; the message says what to change."""
 
@@ -161,7 +168,7 @@ class Config:
             kind = numbers.Integral if name in (*WHOLE, *WHOLE_OR_NONE) else numbers.Real
             if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
                 what = "a whole number" if kind is numbers.Integral else "a number"
-                raise ConfigError(f"{name} is {value!r}: use {what}.")
+                raise ConfigError(f"{name} is {value!r}: use {what}{_HINTS.get(name, '')}.")
 
     @property
     def expected_segments(self) -> int:

@@ -80,6 +80,8 @@ def fit(
     """
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
+    if settings.get("num_segments") == "unknown":  # as `Model.segment` calls it
+        settings["num_segments"] = None
     config = changed(config or Config(), settings)
     source = make_source(demos, config)
     if out is None:

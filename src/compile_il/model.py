@@ -26,6 +26,7 @@ from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
 from compile_il.skills import Skills
+from compile_il.spaces import check_action, check_observation
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
@@ -44,7 +45,7 @@ Code = int | NDArray[Any]
 """A skill by its number, or the code of one where codes are vectors."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Segments:
     """What was found in some demonstrations; lists with one entry per demonstration."""
 
@@ -58,6 +59,9 @@ class Segments:
     """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
     log_likelihood: NDArray[np.float32]
     """Of the actions; found by the recognition model, of the actions together with this segmentation."""
+
+    def __repr__(self) -> str:
+        return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
 
     @property
     def num_segments(self) -> NDArray[np.int64]:
@@ -115,7 +119,8 @@ class RunningSkill:
 
     def arrive(self, action: NDArray[Any], observation: NDArray[Any]) -> bool:
         """Goes on to where an action has led; whether the skill is done there."""
-        given = (jnp.asarray(action), jnp.asarray(observation))
+        space = self._skills.space
+        given = (check_action(action, space), check_observation(observation, space))
         self._now, done = _arrive(self._skills, self._now, *given, self._skill)
         return bool(done)
 
@@ -169,6 +174,11 @@ class Model:
           max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
         decoder = self._check_decoder(decoder, best)
+        if not isinstance(demos, Demonstrations):
+            raise DemonstrationError(
+                f"Demonstrations are needed, and this is a {type(demos).__name__}: make them with "
+                "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."
+            )
         self._check_spaces(demos)
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
         asked = trained_with if num_segments is None else num_segments
@@ -204,7 +214,8 @@ class Model:
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
         """Starts a skill where something is seen; it then acts and is told where that led, until it is done."""
-        return RunningSkill(self.skills, self._check_skill(skill), jnp.asarray(observation))
+        seen = check_observation(observation, self.skills.space)
+        return RunningSkill(self.skills, self._check_skill(skill), seen)
 
     def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
         """The most probable action of a skill, given what is seen."""
@@ -223,7 +234,7 @@ class Model:
         if config.codes == "gaussian":
             if given.shape != (config.code_dim,):
                 raise ValueError(f"A code of this model has {config.code_dim} numbers, and {given.shape} were given.")
-        elif given.shape != () or not 0 <= given < config.num_skills:
+        elif given.shape != () or not np.issubdtype(given.dtype, np.integer) or not 0 <= given < config.num_skills:
             raise ValueError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
         return jnp.asarray(given)
 

@@ -131,8 +131,9 @@ def _blank_scaling(space: Space) -> Scaling:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
+    written = _read(path)
     try:
-        description = json.loads(_read(path))
+        description = json.loads(written)
     except ValueError as error:
         raise ModelError(f"{path} is not JSON ({error}): it is damaged. Copy the folder again.") from error
     version = description.get("format") if isinstance(description, dict) else None

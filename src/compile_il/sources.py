@@ -3,11 +3,12 @@
 import dataclasses
 import hashlib
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from compile_il.config import Config
 from compile_il.counts import exactly, unknown_count
@@ -28,7 +29,8 @@ ROOM_FOR_LONGER = 1.25
 """Fresh demonstrations of a world longer than this, times the longest of a sample, are left out of training."""
 LEAST_SIDE = 5
 """Rows and columns that two 3x3 convolutions leave something of."""
-_LEAST_SPREAD = 1e-3
+_LEAST_SPREAD = 1e-6
+"""Of a column of numbers, relative to their mean: where they spread less they are one constant, stored in float32."""
 
 
 class Source(NamedTuple):
@@ -52,6 +54,11 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     """
     if isinstance(demos, Demonstrations):
         return _data_source(demos, config)
+    if not isinstance(demos, str | World):
+        raise DemonstrationError(
+            f"Demonstrations are needed, or a world or its name, and this is a {type(demos).__name__}: make them with "
+            "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."
+        )
     world = demos
     if isinstance(world, str):
         named = make_world(world, num_tasks=config.expected_segments)
@@ -186,13 +193,16 @@ def scaling_of(demos: Demonstrations) -> Scaling:
     nothing = np.zeros((0,), np.float32)
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
-    moments = (
-        frames.mean(axis=0) if vectors else nothing,
-        np.maximum(frames.std(axis=0), _LEAST_SPREAD) if vectors else nothing,
-        actions.mean(axis=0) if continuous else nothing,
-        np.maximum(actions.std(axis=0), _LEAST_SPREAD) if continuous else nothing,
-    )
-    return Scaling(*map(jnp.asarray, moments))
+    seen = _moments(frames) if vectors else (nothing, nothing)
+    done = _moments(actions) if continuous else (nothing, nothing)
+    return Scaling(*map(jnp.asarray, (*seen, *done)))
+
+
+def _moments(values: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and spread of each column, whatever its unit; the spread of a constant is called one."""
+    mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
+    constant = spread <= _LEAST_SPREAD * np.abs(mean)
+    return mean.astype(np.float32), np.where(constant, 1.0, spread).astype(np.float32)
 
 
 def fingerprint(demos: Demonstrations | str | World) -> str:

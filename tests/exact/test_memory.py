@@ -13,8 +13,8 @@ from compile_il.exact.objective import DENSE, STREAMING
 T, K, M = 5000, 32, 5
 A_PAIR_EACH = T * T
 """Bytes of a table with one byte for each start and end, the smallest thing that must not be there."""
-A_FEW_ROWS = 8 * 4 * T * (K + M)
-"""Bytes of eight tables of T x (K + M) numbers."""
+A_FEW_ROWS = 14 * 4 * T * (K + M)
+"""Bytes of fourteen tables of T x (K + M) numbers: scores, running sums, forward and backward sums, gradients."""
 
 
 def temporary_bytes(function: Callable[..., Any]) -> int:

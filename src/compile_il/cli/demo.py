@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import Interrupted, check_numbers, say
-from compile_il.cli.demo_folder import open_demo_folder
+from compile_il.cli.demo_folder import RESULT_FILE, open_demo_folder
 
 if TYPE_CHECKING:
     from compile_il.demos import Demonstrations
@@ -59,6 +59,7 @@ class Demo:
     def _run_worlds(self, console: Console) -> None:
         from compile_il.cli.evaluate import score_table
         from compile_il.report.tables import PAPER_UNSUPERVISED
+        from compile_il.results import write_result
 
         began = time.perf_counter()
         scores: dict[str, Evaluation] = {}
@@ -71,6 +72,13 @@ class Demo:
             console,
             f"Trained without labels on three tasks; scored on {self.num_demos} unseen levels a column. The paper "
             "shows its grid world in figures only.",
+        )
+        write_result(
+            self.out / RESULT_FILE,
+            config={"worlds": DEMO_WORLDS, "num_demos": self.num_demos, "num_iterations": self.num_iterations},
+            seeds=[self.seed],
+            wall_time=time.perf_counter() - began,
+            figures={name: evaluation._asdict() for name, evaluation in scores.items()},
         )
         pages = " and ".join(str(self._page(world)) for world in DEMO_WORLDS)
         say(console, f"{time.perf_counter() - began:.0f} s in all. Look at ", (pages, "bold"))

@@ -13,6 +13,8 @@ from compile_il.training_log import EVENTS_FOLDER, LOG_FILE
 
 MARK = "demo.json"
 """Says that a demo made the folder: a page of the same name that somebody else wrote is not to be replaced."""
+RESULT_FILE = "result.json"
+"""Scores and time of a demo."""
 OF_A_WORLD = (
     RUN_FILE,
     LOG_FILE,
@@ -37,7 +39,7 @@ def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path],
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise NotADirectoryError(f"{folder} is not a folder: name another one with --out.")
-    worlds, files = list(worlds), [MARK, *(page.name for page in pages), ".*.part"]
+    worlds, files = list(worlds), [MARK, RESULT_FILE, *(page.name for page in pages), ".*.part"]
     if folder.exists() and any(folder.iterdir()):
         _check_ours(folder, [*files, *(f"{world}/{name}" for world in worlds for name in OF_A_WORLD)])
         if not overwrite:

@@ -34,6 +34,8 @@ class Segment:
     """The file to write: one JSON object a line for each demonstration."""
     num_segments: SegmentOption = None
     """Segments of each demonstration, or `unknown` to find their number too."""
+    max_segments: int | None = None
+    """The most segments to consider where their number is unknown; by default as in training."""
     overwrite: bool = False
     """Replace the file if it exists."""
 
@@ -47,7 +49,7 @@ class Segment:
         target = check_target(self.out, overwrite=self.overwrite)
         model, demos = load(self.model), Demonstrations.load(self.demos)
         with console.status("segmenting"):
-            found = model.segment(demos, self.num_segments)
+            found = model.segment(demos, self.num_segments, max_segments=self.max_segments)
         with replace_file(target) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows_of(found)))
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
@@ -58,6 +60,8 @@ class Segment:
                 f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "
                 f"segments right in {100 * scores.count_accuracy:.1f} %",
             )
+            if scores.count_accuracy < 0.5 and self.num_segments is None:
+                say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
 
 
 def rows_of(found: "Segments") -> list[dict[str, Any]]:

@@ -41,18 +41,35 @@ class Priors(NamedTuple):
     """Entry d is the factor of a segment of d steps; entry 0 is never used."""
 
 
+FAR = -1000.0
+"""What a score falls below this is summed apart."""
+
+
 class RunningSums(NamedTuple):
-    """C_k(t) and E_k(t) for t = 0..T; E_k(0) is never used."""
+    """C_k(t) and E_k(t) for t = 0..T, each as a sum of two; E_k(0) is never used.
+
+    A step that a skill explains hopelessly badly must not cost its sums the digits that later segments need. What
+    scores fall below `FAR` is summed apart: between two times without such a step that sum does not change, and the
+    difference is zero exactly.
+    """
 
     before: Float[Array, "times K"]
     ended: Float[Array, "times K"]
+    far_before: Float[Array, "times K"]
+    far_ended: Float[Array, "times K"]
 
 
 def running_sums(steps: StepScores) -> RunningSums:
     """The sums from which every segment's value follows."""
+    near = StepScores(*(jnp.maximum(score, FAR) for score in steps))
+    far = StepScores(*(jnp.minimum(score - FAR, 0.0) for score in steps))
+    return RunningSums(*_sums(near), *_sums(far))
+
+
+def _sums(steps: StepScores) -> tuple[Float[Array, "times K"], Float[Array, "times K"]]:
     before = jnp.pad(jnp.cumsum(steps.log_policy + steps.log_go, axis=0), ((1, 0), (0, 0)))
-    ended = before[1:] - steps.log_go + steps.log_stop
-    return RunningSums(before, jnp.pad(ended, ((1, 0), (0, 0))))
+    ended = before[:-1] + steps.log_policy + steps.log_stop
+    return before, jnp.pad(ended, ((1, 0), (0, 0)))
 
 
 class Centred(NamedTuple):
@@ -69,6 +86,7 @@ def centre(steps: StepScores, length: Int[Array, ""]) -> Centred:
     small: their differences are exact in float32 even after thousands of steps. Padding is set to zero.
     """
     real = (jnp.arange(steps.log_policy.shape[0]) < length)[:, None]
+    steps = StepScores(*(jnp.maximum(score, LOG_ZERO) for score in steps))  # a probability of zero has no logarithm
     best = jnp.max(steps.log_policy, axis=1, keepdims=True)
     cleaned = StepScores(*(jnp.where(real, score, 0.0) for score in steps))
     return Centred(
@@ -152,7 +170,9 @@ def _values(
 ) -> Float[Array, "*times K"]:
     """S_k(t', t) for starts and ends that broadcast against each other, and so do the rows of tables at them."""
     duration = end - start
+    far = at_end(sums.far_ended) - at_start(sums.far_before)
     values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + _log_duration(duration, priors)[..., None]
+    values = jnp.maximum(values + far, LOG_ZERO)
     # Inside the segment no boundary is known: none at the steps start + 1 .. end - 1.
     uncut = at_end(jnp.roll(known.num_cuts, 1).at[0].set(0)) <= at_start(known.num_cuts)
     cut_well = at_start(known.may_cut) & (at_end(known.may_cut) | (end == known.length))

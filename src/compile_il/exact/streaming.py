@@ -130,7 +130,8 @@ def _backward(saved: _Saved) -> _Backward:
 def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any, ...]:
     gradient, begun = _backward(saved)
     counts = jnp.exp(saved.alphas[saved.known.length] + saved.log_count - saved.total)
-    sums = RunningSums(before=-begun * upstream, ended=gradient.ended * upstream)
+    begins, ends = -begun * upstream, gradient.ended * upstream
+    sums = RunningSums(before=begins, ended=ends, far_before=begins, far_ended=ends)
     priors = Priors(jnp.sum(begun, axis=0) * upstream, gradient.log_duration * upstream)
     return sums, priors, None, counts * upstream
 
