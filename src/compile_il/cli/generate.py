@@ -10,7 +10,8 @@ from rich.console import Console
 
 from compile_il.cli.console import check_numbers, progress_bar, say
 
-WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols"]  # those of compile_il.worlds.WORLDS, for tyro
+WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols", "grid-pickup-window", "grid-visit-window"]
+"""Those of `compile_il.worlds.WORLDS`, for tyro."""
 
 
 def _unset(metavar: str, default: str) -> Any:
@@ -34,6 +35,8 @@ class WorldOptions:
     """Grids: cells along a side, the border included."""
     wall_rate: Annotated[float | None, _unset("FLOAT", "0.2")] = None
     """Grids: probability that an inner wall of the maze is kept."""
+    window: Annotated[int | None, _unset("INT", "5")] = None
+    """Grids seen through a window: cells along a side of it."""
     max_targets: Annotated[int | None, _unset("INT", "6")] = None
     """Reacher: most targets in a level."""
     num_symbols: Annotated[int | None, _unset("INT", "5")] = None
@@ -54,7 +57,8 @@ class Generate:
     """
 
     world: Annotated[WorldName, tyro.conf.arg(metavar="WORLD"), tyro.conf.Positional]
-    """Which world: grid-pickup, grid-visit, reacher or symbols."""
+    """Which world: grid-pickup, grid-visit, reacher, symbols, or a grid seen through a window, such as
+    grid-pickup-window."""
     out: Path
     """The file to write: an npz of plain arrays, which `compile_il.Demonstrations.load` reads."""
     num_demos: int = 1000

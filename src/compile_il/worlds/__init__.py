@@ -11,7 +11,6 @@ from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError
 
 __all__ = [
-    "VARIANTS",
     "WORLDS",
     "ActingWorld",
     "Episode",
@@ -36,22 +35,19 @@ WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
     "grid-visit": GridWorld(kind="visit"),
     "reacher": ReacherWorld(),
     "symbols": SymbolsWorld(),
-}
-"""Each world under its public name, with the paper's options."""
-
-VARIANTS: dict[str, GridWorld] = {
     "grid-pickup-window": GridWindowWorld(kind="pickup"),
     "grid-visit-window": GridWindowWorld(kind="visit"),
 }
-"""Worlds that are not in the paper, under their names."""
+"""Each world under its public name, with the paper's options; the last two are not in the paper."""
 
 
 def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
     """A world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`."""
-    named = WORLDS | VARIANTS
-    if name not in named:
-        raise WorldError(f"There is no world {name!r}{_suggest(name, list(named))} Choose one of: {', '.join(named)}.")
-    world = named[name]
+    if name not in WORLDS:
+        raise WorldError(
+            f"There is no world {name!r}{_suggest(name, list(WORLDS))} Choose one of: {', '.join(WORLDS)}."
+        )
+    world = WORLDS[name]
     known = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
     for option in options:
         if option not in known:
