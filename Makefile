@@ -20,7 +20,7 @@ demo: $(STAMP)   ## train without labels, segment, execute, and show it: demo/re
 	$(BIN)/compile-il demo --out demo --overwrite
 
 test: $(STAMP)   ## every test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 25 --durations-min 5
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/ruff check .

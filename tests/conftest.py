@@ -3,15 +3,33 @@
 Compiled programs are kept, for the other worker, for processes that tests start, and for the next time.
 """
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
+import jax  # noqa: E402 (JAX reads its settings when it is imported)
 from jaxtyping import install_import_hook  # noqa: E402 (JAX reads its settings when it is imported)
 
 import tests.typechecker  # noqa: E402, F401 (the hook looks it up by its name)
 
 install_import_hook("compile_il", "tests.typechecker.check")
+
+MOST_MAPS = 30_000
+"""Pieces of memory that a process may have mapped before programs are dropped; Linux allows 65,530 by default."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def drop_programs() -> Iterator[None]:
+    """Every compiled program takes some pieces of memory, and the tests compile thousands."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()

@@ -51,7 +51,6 @@ def devices(out: Path) -> None:
     found = {
         f"{engine} {name}": [losses_of(source, engine, count) for count in counts]
         for engine, name, source, counts in (
-            ("exact", "world", "symbols", (1, 8)),
             ("relaxed", "world", "symbols", (1, None)),
             ("exact", "data", some_data(), (1, 4)),
         )

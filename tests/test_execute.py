@@ -61,6 +61,9 @@ class ByHand(eqx.Module):
     def begin(self, observation: Array) -> Array:
         return observation
 
+    def follow(self, now: Array, observation: Array) -> Array:
+        return observation
+
     def act(self, now: Array, skill: Array) -> Array:
         return (skill == 0).astype(jnp.int32)
 
@@ -93,9 +96,9 @@ def test_time_runs_out() -> None:
     assert solved.tolist() == [False, True]
 
 
-@pytest.mark.parametrize("frames_per_call", [2, 8192])
-def test_reconstruction(frames_per_call: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "_FRAMES_PER_CALL", frames_per_call)
+@pytest.mark.parametrize("demos_per_call", [1, 256])
+def test_reconstruction(demos_per_call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "_DEMOS_PER_CALL", demos_per_call)
     actions = [np.array([1, 1, 0]), np.array([1, 0, 0, 1])]
     demos = Demonstrations.from_arrays([np.zeros((4, 1)), np.zeros((5, 1))], actions)
     found = Segments(

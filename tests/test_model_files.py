@@ -42,7 +42,7 @@ def test_what_is_written(saved: Path) -> None:
     assert description["settings"]["num_skills"] == 3
     names = safetensors.numpy.load_file(saved / WEIGHTS_FILE)
     assert {
-        "policies.embedding.mean",
+        "policies.eyes.embedding.mean",
         "policies.heads.layers.0.weight",
         "policies.log_sigma",
         "stopping.layers.0.bias",
@@ -176,7 +176,7 @@ def test_weights_of_another_space(folder: Path) -> None:
     change(
         folder, space=description["space"] | {"observation_kind": "symbol", "observation_shape": [], "num_symbols": 3}
     )
-    with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.embedding\.layers"):
+    with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.eyes\.embedding"):
         load(folder)
 
 

@@ -59,6 +59,8 @@ class Config:
     """Feature maps of convolutions; the paper has 64."""
     policy_layers: int = 1
     """Hidden layers of each policy; the paper has 2 for the reacher."""
+    recurrent: bool = False
+    """Whether policies remember what was seen, for worlds that are seen in part."""
     learning_rate: float = 1e-3
     """Of Adam."""
     cooldown: float = 0.2

@@ -16,7 +16,7 @@ from compile_il.model import Segments
 from compile_il.worlds import ActingWorld
 from compile_il.worlds.world import select
 
-_FRAMES_PER_CALL = 8192
+_DEMOS_PER_CALL = 256
 
 
 @runtime_checkable
@@ -28,7 +28,10 @@ class Actor(Protocol):
     """
 
     def begin(self, observation: Shaped[Array, "..."]) -> Any:
-        """What is remembered where a skill begins."""
+        """What is remembered where the first skill begins."""
+
+    def follow(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
+        """What is remembered where one skill has ended and the next begins."""
 
     def act(self, now: Any, skill: Array) -> Shaped[Array, "*A"]:
         """The action of a skill."""
@@ -50,24 +53,40 @@ class Reconstruction(NamedTuple):
 
 
 @eqx.filter_jit
-def _act_on_frames(
-    skills: Actor, frames: Shaped[Array, "F ..."], codes: Shaped[Array, "F ..."]
-) -> Shaped[Array, "F ..."]:
-    return jax.vmap(lambda frame, code: skills.act(skills.begin(frame), code))(frames, codes)
+def _repeat(
+    skills: Actor,
+    frames: Shaped[Array, "B times ..."],
+    actions: Shaped[Array, "B T ..."],
+    codes: Shaped[Array, "B T ..."],
+) -> Shaped[Array, "B T ..."]:
+    """What skills would do at each step of demonstrations, each led along by what was really done."""
+
+    def one(frames: Array, actions: Array, codes: Array) -> Array:
+        def step(now: Any, moment: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+            action, code, after = moment
+            return skills.arrive(now, action, after), skills.act(now, code)
+
+        return jax.lax.scan(step, skills.begin(frames[0]), (actions, codes, frames[1:]))[1]
+
+    return jax.vmap(one)(frames, actions, codes)
 
 
 def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Reconstruction:
     """Repeats each action with the skill found for its step; for discrete actions."""
-    steps = np.concatenate([frames[:-1] for frames in demos.observations])
-    codes, actions = np.concatenate(found.labels), np.concatenate(demos.actions)
-    right = np.zeros(len(actions), bool)
-    for first in range(0, len(actions), _FRAMES_PER_CALL):
-        part = slice(first, first + _FRAMES_PER_CALL)
-        missing = _FRAMES_PER_CALL - len(actions[part])
-        padded = (jnp.asarray(np.concatenate([x[part], np.repeat(x[:1], missing, axis=0)])) for x in (steps, codes))
-        right[part] = np.asarray(_act_on_frames(skills, *padded))[: _FRAMES_PER_CALL - missing] == actions[part]
-    starts = np.cumsum(demos.lengths) - demos.lengths
-    return Reconstruction(float(right.mean()), float(np.logical_and.reduceat(right, starts).mean()))
+    hits, whole = 0, 0
+    for first in range(0, len(demos), _DEMOS_PER_CALL):
+        part = demos[first : first + _DEMOS_PER_CALL]
+        padded = part.padded(demos.max_length)
+        labels = found.labels[first : first + _DEMOS_PER_CALL]
+        codes = np.stack(
+            [np.concatenate([row, np.repeat(row[:1], demos.max_length - len(row), axis=0)]) for row in labels]
+        )
+        missing = _DEMOS_PER_CALL - len(part)
+        given = (padded.observations, padded.actions, codes)
+        again = _repeat(skills, *(jnp.asarray(np.concatenate([x, np.repeat(x[:1], missing, axis=0)])) for x in given))
+        right = (np.asarray(again)[: len(part)] == padded.actions) | ~padded.valid
+        hits, whole = hits + int((right & padded.valid).sum()), whole + int(right.all(axis=1).sum())
+    return Reconstruction(hits / int(demos.lengths.sum()), whole / len(demos))
 
 
 class _Moment(NamedTuple):
@@ -99,7 +118,7 @@ def run_codes(
         running = now.running & ~step.terminated & ~step.truncated & (num_done < num_codes)
         return _Moment(
             state=select(now.running, step.state, now.state),
-            memory=select(done, skills.begin(seen), memory),
+            memory=select(done, skills.follow(memory, seen), memory),
             num_done=num_done,
             running=running,
         ), None

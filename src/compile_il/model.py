@@ -96,6 +96,11 @@ def _begin(skills: AnySkills, observation: Array) -> Any:
 
 
 @eqx.filter_jit
+def _follow(skills: AnySkills, now: Any, observation: Array) -> Any:
+    return skills.follow(now, observation)
+
+
+@eqx.filter_jit
 def _act(skills: AnySkills, now: Any, skill: Array) -> Array:
     return skills.act(now, skill)
 
@@ -109,9 +114,9 @@ def _arrive(skills: AnySkills, now: Any, action: Array, observation: Array, skil
 class RunningSkill:
     """A skill at work: it acts on what it has seen since it began, and says when it is done. Made by `Model.begin`."""
 
-    def __init__(self, skills: AnySkills, skill: Array, observation: Array):
-        self._skills, self._skill = skills, skill
-        self._now = _begin(skills, observation)
+    def __init__(self, model: "Model", skill: Code, now: Any, seen: Array):
+        self._model, self._skills, self._skill = model, model.skills, model.check_skill(skill)
+        self._now, self._seen = now, seen
 
     def act(self) -> NDArray[Any]:
         """The most probable action here."""
@@ -121,8 +126,13 @@ class RunningSkill:
         """Goes on to where an action has led; whether the skill is done there."""
         space = self._skills.space
         given = (check_action(action, space), check_observation(observation, space))
+        self._seen = given[1]
         self._now, done = _arrive(self._skills, self._now, *given, self._skill)
         return bool(done)
+
+    def follow(self, skill: Code) -> "RunningSkill":
+        """Another skill that begins where this one is, with what has been seen so far."""
+        return RunningSkill(self._model, skill, _follow(self._skills, self._now, self._seen), self._seen)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +225,7 @@ class Model:
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
         """Starts a skill where something is seen; it then acts and is told where that led, until it is done."""
         seen = check_observation(observation, self.skills.space)
-        return RunningSkill(self.skills, self._check_skill(skill), seen)
+        return RunningSkill(self, skill, _begin(self.skills, seen), seen)
 
     def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
         """The most probable action of a skill, given what is seen."""
@@ -229,7 +239,8 @@ class Model:
         """
         return self.begin(observation, skill).arrive(action, arrived)
 
-    def _check_skill(self, skill: Code) -> Array:
+    def check_skill(self, skill: Code) -> Array:
+        """The number or the code of a skill, if there is such a one."""
         given, config = np.asarray(skill), self.config
         if config.codes == "gaussian":
             if given.shape != (config.code_dim,):

@@ -35,6 +35,7 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
         "hidden_dim": config.hidden_dim,
         "num_layers": config.policy_layers,
         "sigma_floor": config.sigma_floor,
+        "recurrent": config.recurrent,
     }
     if config.inference == "relaxed":
         return RelaxedSkills(space, scaling, codes=config.codes, code_dim=config.code_dim, key=key, **sizes)

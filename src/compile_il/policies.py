@@ -1,4 +1,11 @@
-"""Sub-task policies π(a | s, z): one head for each of K skills, or one head that is fed a code of real numbers."""
+"""Sub-task policies π(a | s, z): one head for each of K skills, or one head that is fed a code of real numbers.
+
+Where a state does not show everything, policies need a memory (the paper leaves that for later). It runs on through a
+demonstration, from one skill to the next: what was seen of the world stays true when a new skill begins. Policies are
+then functions of all that was seen so far and of nothing ahead, so that sums over segmentations are still exact.
+"""
+
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -6,17 +13,80 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from compile_il.actions import ActionCoding
+from compile_il.batches import Batch, unpack
+from compile_il.fused_lstm import encode_all
+from compile_il.lstm import LSTMState, blank_state, lstm_step, project
 from compile_il.networks import Embedding, Scaling, Space, make_embedding
+
+
+class View(NamedTuple):
+    """What policies know at a moment: a vector to act on, and what they remember, if they do."""
+
+    seen: Float[Array, " hidden"]
+    memory: LSTMState | None
+
+
+class Eyes(eqx.Module):
+    """Embeds observations, and remembers them where that is asked for: an LSTM over states and earlier actions."""
+
+    embedding: Embedding
+    actions: ActionCoding
+    memory: eqx.nn.LSTMCell | None
+
+    def __init__(
+        self,
+        space: Space,
+        scaling: Scaling,
+        *,
+        num_maps: int,
+        hidden_dim: int,
+        sigma_floor: float,
+        recurrent: bool,
+        key: PRNGKeyArray,
+    ):
+        embed_key, memory_key = jax.random.split(key)
+        self.embedding = make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=embed_key)
+        self.actions = ActionCoding(space, scaling, sigma_floor)
+        width = hidden_dim + self.actions.width
+        self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=memory_key) if recurrent else None
+
+    def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
+        """What policies know at each time of each demonstration; for those that remember."""
+        assert self.memory is not None, "without a memory, frames are seen one by one"
+        frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
+        rows = jax.vmap(self.embedding)(frames), jax.vmap(self.actions.vector)(taken)
+        embedded, vectors = unpack(rows, batch, num_times)
+        led_here = jnp.pad(vectors[:, :-1], ((0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
+        inputs = jnp.concatenate([embedded, led_here], axis=-1)
+        projected = jax.vmap(project, in_axes=(None, 0))(self.memory, inputs)
+        return encode_all(self.memory, projected, jnp.ones(projected.shape[:2])).astype(embedded.dtype)
+
+    def open(self, observation: Shaped[Array, "..."]) -> View:
+        """What is known where a world is first seen."""
+        return self._look(observation, jnp.zeros((self.actions.width,)), None)
+
+    def look(self, now: View, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> View:
+        """What is known after an action has led to an observation."""
+        return self._look(observation, self.actions.vector(action), now.memory)
+
+    def _look(
+        self, observation: Shaped[Array, "..."], led_here: Float[Array, " width"], memory: LSTMState | None
+    ) -> View:
+        embedded = self.embedding(observation)
+        if self.memory is None:
+            return View(embedded, None)
+        inputs = jnp.concatenate([embedded, led_here.astype(embedded.dtype)])
+        state = lstm_step(self.memory, memory or blank_state(self.memory), project(self.memory, inputs[None])[0])
+        return View(state.hidden.astype(embedded.dtype), state)
 
 
 class SkillPolicies(eqx.Module):
     """K policies with separate heads on a shared embedding (appendix "Sub-task policies")."""
 
-    embedding: Embedding
+    eyes: Eyes
     heads: eqx.nn.MLP
     """K networks stacked along the first axis of each weight."""
     log_sigma: Float[Array, "K A"]
-    actions: ActionCoding
     num_skills: int = eqx.field(static=True)
 
     def __init__(
@@ -29,11 +99,19 @@ class SkillPolicies(eqx.Module):
         hidden_dim: int,
         num_layers: int,
         sigma_floor: float,
+        recurrent: bool,
         key: PRNGKeyArray,
     ):
         embed_key, head_key = jax.random.split(key)
-        self.embedding = make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=embed_key)
-        self.actions = ActionCoding(space, scaling, sigma_floor)
+        self.eyes = Eyes(
+            space,
+            scaling,
+            num_maps=num_maps,
+            hidden_dim=hidden_dim,
+            sigma_floor=sigma_floor,
+            recurrent=recurrent,
+            key=embed_key,
+        )
 
         def make_head(key: PRNGKeyArray) -> eqx.nn.MLP:
             return eqx.nn.MLP(hidden_dim, self.actions.width, hidden_dim, depth=num_layers, key=key)
@@ -41,6 +119,11 @@ class SkillPolicies(eqx.Module):
         self.heads = eqx.filter_vmap(make_head)(jax.random.split(head_key, num_skills))
         self.log_sigma = jnp.zeros((num_skills, space.action_dim))
         self.num_skills = num_skills
+
+    @property
+    def actions(self) -> ActionCoding:
+        """How actions are read and written."""
+        return self.eyes.actions
 
     def outputs(self, embedded: Float[Array, " hidden"]) -> Float[Array, "K outputs"]:
         """For each skill the logits of discrete actions, or the mean of (standardised) continuous ones."""
@@ -58,11 +141,10 @@ class SkillPolicies(eqx.Module):
 class CodePolicy(eqx.Module):
     """One policy for all codes, which reads a code through a linear layer (appendix, Gaussian latent variables)."""
 
-    embedding: Embedding
+    eyes: Eyes
     code_layer: eqx.nn.Linear
     head: eqx.nn.MLP
     log_sigma: Float[Array, " A"]
-    actions: ActionCoding
 
     def __init__(
         self,
@@ -74,14 +156,27 @@ class CodePolicy(eqx.Module):
         hidden_dim: int,
         num_layers: int,
         sigma_floor: float,
+        recurrent: bool,
         key: PRNGKeyArray,
     ):
         embed_key, code_key, head_key = jax.random.split(key, 3)
-        self.embedding = make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=embed_key)
+        self.eyes = Eyes(
+            space,
+            scaling,
+            num_maps=num_maps,
+            hidden_dim=hidden_dim,
+            sigma_floor=sigma_floor,
+            recurrent=recurrent,
+            key=embed_key,
+        )
         self.code_layer = eqx.nn.Linear(code_dim, hidden_dim, key=code_key)
-        self.actions = ActionCoding(space, scaling, sigma_floor)
         self.head = eqx.nn.MLP(2 * hidden_dim, self.actions.width, hidden_dim, depth=num_layers, key=head_key)
         self.log_sigma = jnp.zeros((space.action_dim,))
+
+    @property
+    def actions(self) -> ActionCoding:
+        """How actions are read and written."""
+        return self.eyes.actions
 
     def outputs(self, embedded: Float[Array, " hidden"], code: Float[Array, " D"]) -> Float[Array, " outputs"]:
         """The logits of discrete actions, or the mean of (standardised) continuous ones."""

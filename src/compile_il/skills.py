@@ -7,15 +7,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
+from compile_il.batches import Batch, unpack
 from compile_il.exact.scores import StepScores
 from compile_il.networks import GridEmbedding, Scaling, Space, halved
-from compile_il.policies import SkillPolicies
+from compile_il.policies import SkillPolicies, View
 
 
 class Arrival(NamedTuple):
-    """What skills know at a moment: the embedded observation, and how ready each skill is to stop there."""
+    """What skills know at a moment, and how ready each of them is to stop there."""
 
-    embedded: Float[Array, " hidden"]
+    view: View
     stop_logits: Float[Array, " K"]
 
 
@@ -40,6 +41,7 @@ class Skills(eqx.Module):
         shared_termination: bool,
         sigma_floor: float,
         termination_weight: float,
+        recurrent: bool,
         key: PRNGKeyArray,
     ):
         policy_key, stop_key = jax.random.split(key)
@@ -51,6 +53,7 @@ class Skills(eqx.Module):
             hidden_dim=hidden_dim,
             num_layers=num_layers,
             sigma_floor=sigma_floor,
+            recurrent=recurrent,
             key=policy_key,
         )
         num_rules = 1 if shared_termination else num_skills
@@ -66,15 +69,26 @@ class Skills(eqx.Module):
         logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
         return jnp.broadcast_to(logits, (self.num_skills,))
 
-    def score_frames(self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]) -> StepScores:
-        """Scores of frames that lie end to end; those of a demonstration's last frame have no meaning.
+    def score_steps(self, batch: Batch) -> StepScores:
+        """Scores of each step of each demonstration, [B, T, K]; those of padding have no meaning.
 
         Frame f + 1 is where action f led, so one embedding of each frame serves its own step and the one before.
         """
-        embedded = jax.vmap(self.policies.embedding)(frames)
-        logits = jax.vmap(self.stop_logits)(embedded, actions, jnp.roll(embedded, -1, axis=0))
+        num_steps = batch.boundary_labels.shape[1]
+        actions = jnp.asarray(batch.actions)
+        if self.policies.eyes.memory is None:
+            embedded = jax.vmap(self.policies.eyes.embedding)(jnp.asarray(batch.frames))
+            rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0))
+            return unpack(rows, batch, num_steps)
+        seen = self.policies.eyes.see_all(batch, num_steps + 1)
+        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], unpack(actions, batch, num_steps), seen[:, 1:])
+
+    def _score_step(
+        self, seen: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
+    ) -> StepScores:
+        logits = self.stop_logits(seen, action, arrived)
         return StepScores(
-            log_policy=jax.vmap(self.policies.log_probs)(embedded, actions),
+            log_policy=self.policies.log_probs(seen, action),
             log_stop=self.termination_weight * jax.nn.log_sigmoid(logits),
             log_go=self.termination_weight * jax.nn.log_sigmoid(-logits),
         )
@@ -85,26 +99,31 @@ class Skills(eqx.Module):
         Cells are 0 or 1, exact in any precision, and scores are still float32. Vectors would be rounded: they stay as
         they are.
         """
-        if not isinstance(self.policies.embedding, GridEmbedding):
+        if not isinstance(self.policies.eyes.embedding, GridEmbedding):
             return self
 
         def networks(skills: Skills) -> tuple[Any, ...]:
-            return skills.policies.embedding, skills.policies.heads, skills.stopping
+            return skills.policies.eyes, skills.policies.heads, skills.stopping
 
         return eqx.tree_at(networks, self, halved(networks(self)))
 
     def begin(self, observation: Shaped[Array, "..."]) -> Arrival:
-        """Where a skill begins; it does not stop before its first step."""
-        return Arrival(self.policies.embedding(observation), jnp.full((self.num_skills,), -jnp.inf))
+        """Where the first skill begins; none stops before its first step."""
+        return Arrival(self.policies.eyes.open(observation), jnp.full((self.num_skills,), -jnp.inf))
+
+    def follow(self, now: Arrival, observation: Shaped[Array, "..."]) -> Arrival:
+        """Where one skill has ended and the next begins; what was seen is remembered."""
+        del observation  # it is what `now` has just seen
+        return now
 
     def act(self, now: Arrival, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action of a skill."""
-        return self.policies.act(now.embedded, skill)
+        return self.policies.act(now.view.seen, skill)
 
     def arrive(self, now: Arrival, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Arrival:
         """After an action has led to an observation."""
-        arrived = self.policies.embedding(observation)
-        return Arrival(arrived, self.stop_logits(now.embedded, action, arrived))
+        view = self.policies.eyes.look(now.view, action, observation)
+        return Arrival(view, self.stop_logits(now.view.seen, action, view.seen))
 
     def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here: ψ_k(s, a, s') > 0.5."""

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from compile_il.lstm import encode
 from compile_il.relaxed.discrete import segment
-from compile_il.relaxed.recognition import Recognition, encode, read_attentively
+from compile_il.relaxed.recognition import Recognition, read_attentively
 from tests.relaxed.test_inference import INPUTS, LENGTH, NETWORK, TIMES, run
 
 find = eqx.filter_jit(segment)

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from compile_il.lstm import encode
 from compile_il.relaxed.elbo import loss_terms, mixed_log_policy, reconstruction
 from compile_il.relaxed.inference import Inference, draw_gumbel, infer
-from compile_il.relaxed.recognition import Recognition, encode
+from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.samples import categorical_kl, relax
 
 TIMES, INPUT, HIDDEN, SKILLS = 8, 3, 5, 4

@@ -19,9 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from compile_il.lstm import encode
 from compile_il.relaxed.masks import end_of, soft_segments
 from compile_il.relaxed.prior import log_poisson
-from compile_il.relaxed.recognition import Recognition, encode, read_last
+from compile_il.relaxed.recognition import Recognition, read_last
 from compile_il.relaxed.samples import categorical_kl, gaussian_kl, relax, shift
 
 DATA = np.load(Path(__file__).parents[1] / "data" / "official_toy.npz")

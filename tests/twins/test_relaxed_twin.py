@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compile_il.log_space import LOG_ZERO
+from compile_il.lstm import encode
 from compile_il.relaxed.discrete import HardSegments
 from compile_il.relaxed.discrete import segment as discrete_segment
 from compile_il.relaxed.elbo import LossTerms, loss_terms, mixed_log_policy, reconstruction
@@ -21,7 +22,7 @@ from compile_il.relaxed.inference import Inference
 from compile_il.relaxed.inference import infer as relaxed_infer
 from compile_il.relaxed.masks import end_of, next_segment, soft_segments
 from compile_il.relaxed.prior import first_boundary_prior
-from compile_il.relaxed.recognition import Recognition, encode, read_attentively, read_last
+from compile_il.relaxed.recognition import Recognition, read_attentively, read_last
 from compile_il.relaxed.samples import categorical_kl, relax
 from tests.twins import relaxed_twin as twin
 from tests.twins.relaxed_twin import TwinParameters

@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int
 
-from compile_il.batches import Batch, unpack
+from compile_il.batches import Batch
 from compile_il.exact import decode, recursion, streaming, streaming_decode
 from compile_il.exact.decode import Segmentation
 from compile_il.exact.known import Known, known_from_labels
@@ -64,15 +64,12 @@ class Scoring(Protocol):
     def num_skills(self) -> int:
         """K."""
 
-    def score_frames(self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]) -> StepScores:
-        """Scores of frames that lie end to end."""
+    def score_steps(self, batch: Batch) -> StepScores:
+        """Scores of each step of each demonstration, [B, T, K]."""
 
 
 def score_batch(skills: Scoring, batch: Batch) -> Scored:
-    """Runs the networks on the batch's frames and hands each demonstration its own."""
-    max_length = batch.boundary_labels.shape[1]
-    frames, actions = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
-    steps = unpack(skills.score_frames(frames, actions), batch, max_length)
+    """Runs the networks, and says what is known about each demonstration."""
 
     def know(
         length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"], sketch: Int[Array, " sketch"]
@@ -80,7 +77,7 @@ def score_batch(skills: Scoring, batch: Batch) -> Scored:
         return known_from_labels(length, boundaries, codes, sketch, skills.num_skills)
 
     labels = map(jnp.asarray, (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels))
-    return Scored(steps, jax.vmap(know)(*labels))
+    return Scored(skills.score_steps(batch), jax.vmap(know)(*labels))
 
 
 def log_likelihoods(

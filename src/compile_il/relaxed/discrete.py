@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, Int
 
 from compile_il.demos import UNKNOWN
 from compile_il.log_space import LOG_ZERO
+from compile_il.lstm import encode_projected, project
 from compile_il.relaxed.inference import Readout
-from compile_il.relaxed.recognition import Recognition, encode_projected, project, read_attentively
+from compile_il.relaxed.recognition import Recognition, read_attentively
 
 
 class HardSegments(NamedTuple):

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.demos import UNKNOWN
-from compile_il.relaxed.fused_lstm import encode_all
+from compile_il.fused_lstm import encode_all
+from compile_il.lstm import project
 from compile_il.relaxed.masks import NextSegment, end_of, next_segment
-from compile_il.relaxed.recognition import Recognition, project, read_attentively, read_last
+from compile_il.relaxed.recognition import Recognition, read_attentively, read_last
 from compile_il.relaxed.samples import relax
 
 Readout = Literal["last", "attentive"]

@@ -9,9 +9,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.batches import Batch, unpack
 from compile_il.exact.scores import StepScores
+from compile_il.lstm import LSTMState
 from compile_il.networks import Embedding, GridEmbedding, Scaling, Space, halved, make_embedding
-from compile_il.policies import CodePolicy, SkillPolicies
-from compile_il.relaxed.recognition import LSTMState, Recognition
+from compile_il.policies import CodePolicy, SkillPolicies, View
+from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.termination import Termination
 
 Codes = Literal["categorical", "gaussian"]
@@ -21,8 +22,9 @@ Codes = Literal["categorical", "gaussian"]
 class Underway(NamedTuple):
     """What is remembered while a skill runs."""
 
-    embedded: Float[Array, " hidden"]
+    view: View
     state: LSTMState
+    """Of the termination policy, which forgets when a skill ends."""
 
 
 class Frames(NamedTuple):
@@ -62,11 +64,13 @@ class RelaxedSkills(eqx.Module):
         hidden_dim: int,
         num_layers: int,
         sigma_floor: float,
+        recurrent: bool,
         key: PRNGKeyArray,
     ):
         embed_key, action_key, recognition_key, policy_key, stop_key = jax.random.split(key, 5)
         sizes: dict[str, int] = {"num_maps": num_maps, "hidden_dim": hidden_dim}
         rest: dict[str, Any] = {**sizes, "num_layers": num_layers, "sigma_floor": sigma_floor, "key": policy_key}
+        rest["recurrent"] = recurrent
         if codes == "categorical":
             self.policies = SkillPolicies(space, scaling, num_skills=num_skills, **rest)
         else:
@@ -85,27 +89,34 @@ class RelaxedSkills(eqx.Module):
         num_times = batch.boundary_labels.shape[1] + 1
         rows = (
             jax.vmap(self.embedding)(frames),
-            self._read_policies(frames, taken),
             jax.vmap(self.termination.embedding)(frames),
             taken,
             jax.vmap(self.policies.actions.vector)(taken),
         )
-        embedded, policy, arrived, actions, vectors = unpack(rows, batch, num_times)
+        embedded, arrived, actions, vectors = unpack(rows, batch, num_times)
         # Where a demonstration ends no action is taken.
         acting = jnp.arange(num_times) < jnp.asarray(batch.lengths)[:, None]
         vectors = jnp.where(acting[..., None], vectors, 0.0).astype(embedded.dtype)
         done = jnp.where(acting[..., None], jax.vmap(jax.vmap(self.action_layer))(vectors), 0.0)
-        return Frames(jnp.concatenate([embedded, done], axis=-1), policy, arrived, actions, vectors)
+        return Frames(jnp.concatenate([embedded, done], axis=-1), self._read_policies(batch), arrived, actions, vectors)
 
-    def _read_policies(
-        self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]
-    ) -> Float[Array, "F outputs"]:
-        seen = jax.vmap(self.policies.embedding)(frames)
-        return jax.vmap(self.policies.log_probs)(seen, actions) if isinstance(self.policies, SkillPolicies) else seen
+    def _read_policies(self, batch: Batch) -> Float[Array, "B times outputs"]:
+        """What policies say of each action taken, or, where codes are vectors, what the policy sees."""
+        policies, num_times = self.policies, batch.boundary_labels.shape[1] + 1
+        actions = jnp.asarray(batch.actions)
 
-    def score_frames(self, frames: Shaped[Array, "F ..."], actions: Shaped[Array, "F ..."]) -> StepScores:
+        def read(seen: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " outputs"]:
+            return policies.log_probs(seen, action) if isinstance(policies, SkillPolicies) else seen
+
+        if policies.eyes.memory is not None:
+            seen = policies.eyes.see_all(batch, num_times)
+            return jax.vmap(jax.vmap(read))(seen, unpack(actions, batch, num_times))
+        seen = jax.vmap(policies.eyes.embedding)(jnp.asarray(batch.frames))
+        return unpack(jax.vmap(read)(seen, actions), batch, num_times)
+
+    def score_steps(self, batch: Batch) -> StepScores:
         """Scores for the exact engine, under the paper's generative model, in which skills do not say when to stop."""
-        log_policy = self._read_policies(frames, actions)
+        log_policy = self._read_policies(batch)[:, :-1]
         return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
 
     def in_half_precision(self) -> "RelaxedSkills":
@@ -116,17 +127,21 @@ class RelaxedSkills(eqx.Module):
         return halved(self) if isinstance(self.embedding, GridEmbedding) else self
 
     def begin(self, observation: Shaped[Array, "..."]) -> Underway:
-        """Where a skill begins."""
-        return Underway(self.policies.embedding(observation), self.termination.begin(observation))
+        """Where the first skill begins."""
+        return Underway(self.policies.eyes.open(observation), self.termination.begin(observation))
+
+    def follow(self, now: Underway, observation: Shaped[Array, "..."]) -> Underway:
+        """Where one skill has ended and the next begins: policies remember, the termination policy starts anew."""
+        return Underway(now.view, self.termination.begin(observation))
 
     def act(self, now: Underway, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""
-        return self.policies.act(now.embedded, skill)
+        return self.policies.act(now.view.seen, skill)
 
     def arrive(self, now: Underway, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Underway:
         """After an action has led to an observation."""
         state = self.termination.arrive(now.state, action, observation)
-        return Underway(self.policies.embedding(observation), state)
+        return Underway(self.policies.eyes.look(now.view, action, observation), state)
 
     def is_done(self, now: Underway, skill: Array) -> Bool[Array, ""]:
         """Whether to stop here; one rule for all skills."""

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.actions import ActionCoding
+from compile_il.fused_lstm import encode_all
+from compile_il.lstm import LSTMState, bias_of, blank_state, lstm_step, state_dtype
 from compile_il.networks import Embedding, Scaling, Space, make_embedding
-from compile_il.relaxed.fused_lstm import encode_all
-from compile_il.relaxed.recognition import LSTMState, bias_of, blank_state, lstm_step, state_dtype
 
 
 class Termination(eqx.Module):

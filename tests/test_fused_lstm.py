@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.relaxed.fused_lstm import Launch, encode_all, suits
-from compile_il.relaxed.recognition import encode, project
+from compile_il.fused_lstm import Launch, encode_all, suits
+from compile_il.lstm import encode, project
 
 TIMES, INPUT, HIDDEN = 4, 3, 32
 ROWS = 21  # two blocks, of which one is not full

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, DTypeLike, Float
 
-from compile_il.relaxed.recognition import encode_projected
+from compile_il.lstm import encode_projected
 
 SMALLEST_DOT = 16
 """Triton multiplies blocks of at least so many rows and columns."""

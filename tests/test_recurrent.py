@@ -1,0 +1,84 @@
+"""Policies that remember: the same step by step as in one pass, blind to padding, of use where states hide things."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import compile_il as cil
+from compile_il.batches import batch_of
+from compile_il.config import Config
+from compile_il.demos import Demonstrations
+from compile_il.execute import reconstruct
+from compile_il.objectives import new_skills
+from compile_il.sources import scaling_of, space_of
+from tests.exact.small import vector_demos
+
+SMALL = Config(recurrent=True, hidden_dim=8, num_skills=3, shared_termination=False)
+
+
+def skills_for(demos: Demonstrations, **changes: Any) -> Any:
+    config = dataclasses.replace(SMALL, **changes)
+    return new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+
+
+def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
+    demos = vector_demos()
+    skills = skills_for(demos)
+    steps = skills.score_steps(batch_of(demos, 40, demos.max_length))
+    for i, episode in enumerate(demos):
+        now = skills.begin(jnp.asarray(episode.observations[0]))
+        for t, action in enumerate(episode.actions):
+            found = skills.policies.log_probs(now.view.seen, jnp.asarray(action))
+            np.testing.assert_allclose(found, steps.log_policy[i, t], atol=1e-5)
+            now = skills.arrive(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
+            np.testing.assert_allclose(jax.nn.log_sigmoid(now.stop_logits), steps.log_stop[i, t], atol=1e-5)
+            now = skills.follow(now, jnp.asarray(episode.observations[t + 1]))  # which changes nothing
+
+
+def test_padding_and_neighbours_are_not_seen() -> None:
+    demos = vector_demos()
+    skills = skills_for(demos)
+    together = skills.score_steps(batch_of(demos, 64, demos.max_length + 3))
+    for i, n in enumerate(demos.lengths):
+        alone = skills.score_steps(batch_of(demos[[i]], int(n) + 1, int(n)))
+        np.testing.assert_allclose(together.log_policy[i, :n], alone.log_policy[0], atol=1e-5)
+
+
+def cued(num: int, seed: int) -> Demonstrations:
+    """The first state shows which of two actions to take ever after; later states show nothing."""
+    rng = np.random.default_rng(seed)
+    cues, lengths = rng.integers(0, 2, num), rng.integers(4, 8, num)
+    frames = [np.zeros((n + 1, 1), np.float32) for n in lengths]
+    for frame, cue in zip(frames, cues, strict=True):
+        frame[0] = 2.0 * cue - 1
+    return Demonstrations.from_arrays(
+        frames, [np.full(n, cue) for n, cue in zip(lengths, cues, strict=True)], num_actions=2
+    )
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_memory_is_of_use_where_states_hide_something(inference: Any) -> None:
+    """One skill for one segment: nothing but memory can tell which action to take."""
+    settings: dict[str, Any] = {"num_segments": 1, "num_skills": 1, "hidden_dim": 16, "learning_rate": 1e-2}
+    fresh = cued(50, seed=1)
+    accuracies = []
+    for recurrent in (False, True):
+        model = cil.fit(cued(100, seed=0), inference=inference, recurrent=recurrent, num_iterations=60, **settings)
+        accuracies.append(reconstruct(model.skills, fresh, model.segment(fresh)).accuracy)
+    assert accuracies[0] < 0.75
+    assert accuracies[1] > 0.98
+
+
+def test_a_model_that_remembers_is_saved_and_follows() -> None:
+    demos = vector_demos()
+    model = cil.fit(demos, config=dataclasses.replace(SMALL, num_iterations=1))
+    running = model.begin(demos.observations[0][0], 0)
+    running.arrive(demos.actions[0][0], demos.observations[0][1])
+    after, anew = running.follow(1), model.begin(demos.observations[0][1], 1)
+    assert not np.allclose(after._now.view.seen, anew._now.view.seen)
+    with pytest.raises(ValueError, match="There is no skill 3"):
+        running.follow(3)
