@@ -14,7 +14,7 @@ WHOLE_OR_NONE = ("num_segments", "longest_segment", "num_devices")
 REAL = ("learning_rate", "cooldown", "sigma_floor", "segment_cost", "beta_codes", "beta_boundaries", "temperature")
 REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight", "final_temperature")
 """Settings by the numbers that they take."""
-EXACT_ONLY = (*("duration_weight", "longest_segment", "shared_termination", "termination_weight", "segment_cost"),)
+EXACT_ONLY = ("duration_weight", "longest_segment", "shared_termination", "termination_weight", "segment_cost")
 RELAXED_ONLY = (
     *("codes", "code_dim", "readout", "boundary_term", "beta_codes", "beta_boundaries"),
     *("temperature", "final_temperature"),

@@ -5,10 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from compile_il.config import Config
-from compile_il.exact.recursion import exactly
 from compile_il.log_space import LOG_ZERO
-
-__all__ = ["exactly", "unknown_count"]
 
 
 def unknown_count(config: Config) -> Float[Array, " counts"]:

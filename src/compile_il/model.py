@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,17 +15,18 @@ from numpy.typing import NDArray
 
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
-from compile_il.counts import exactly, unknown_count
+from compile_il.counts import unknown_count
 from compile_il.decoders import Best, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
 from compile_il.log_space import LOG_ZERO
 from compile_il.metrics import Scores, score_boundaries
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
-from compile_il.skills import Skills
-from compile_il.spaces import check_action, check_observation
+from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
+from compile_il.sources import not_demonstrations
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
@@ -39,10 +39,6 @@ SegmentCount = int | Sequence[int] | Literal["unknown"] | None
 
 Decoder = Literal["exact", "recognition"]
 """By summing over all segmentations, or by the recognition model that relaxed training makes, a segment at a time."""
-
-AnySkills = Skills | RelaxedSkills
-Code = int | NDArray[Any]
-"""A skill by its number, or the code of one where codes are vectors."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -88,51 +84,6 @@ def join_segments(parts: Sequence[Segments]) -> Segments:
 
 class DivergedError(DemonstrationError):
     """A model whose weights are not numbers any more."""
-
-
-@eqx.filter_jit
-def _begin(skills: AnySkills, observation: Array) -> Any:
-    return skills.begin(observation)
-
-
-@eqx.filter_jit
-def _follow(skills: AnySkills, now: Any, observation: Array) -> Any:
-    return skills.follow(now, observation)
-
-
-@eqx.filter_jit
-def _act(skills: AnySkills, now: Any, skill: Array) -> Array:
-    return skills.act(now, skill)
-
-
-@eqx.filter_jit
-def _arrive(skills: AnySkills, now: Any, action: Array, observation: Array, skill: Array) -> tuple[Any, Array]:
-    after: Any = skills.arrive(now, action, observation)
-    return after, skills.is_done(after, skill)
-
-
-class RunningSkill:
-    """A skill at work: it acts on what it has seen since it began, and says when it is done. Made by `Model.begin`."""
-
-    def __init__(self, model: "Model", skill: Code, now: Any, seen: Array):
-        self._model, self._skills, self._skill = model, model.skills, model.check_skill(skill)
-        self._now, self._seen = now, seen
-
-    def act(self) -> NDArray[Any]:
-        """The most probable action here."""
-        return np.asarray(_act(self._skills, self._now, self._skill))
-
-    def arrive(self, action: NDArray[Any], observation: NDArray[Any]) -> bool:
-        """Goes on to where an action has led; whether the skill is done there."""
-        space = self._skills.space
-        given = (check_action(action, space), check_observation(observation, space))
-        self._seen = given[1]
-        self._now, done = _arrive(self._skills, self._now, *given, self._skill)
-        return bool(done)
-
-    def follow(self, skill: Code) -> "RunningSkill":
-        """Another skill that begins where this one is, with what has been seen so far."""
-        return RunningSkill(self._model, skill, _follow(self._skills, self._now, self._seen), self._seen)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,10 +136,7 @@ class Model:
         """
         decoder = self._check_decoder(decoder, best)
         if not isinstance(demos, Demonstrations):
-            raise DemonstrationError(
-                f"Demonstrations are needed, and this is a {type(demos).__name__}: make them with "
-                "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."
-            )
+            raise not_demonstrations(demos)
         self._check_spaces(demos)
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
         asked = trained_with if num_segments is None else num_segments
@@ -224,8 +172,7 @@ class Model:
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
         """Starts a skill where something is seen; it then acts and is told where that led, until it is done."""
-        seen = check_observation(observation, self.skills.space)
-        return RunningSkill(self, skill, _begin(self.skills, seen), seen)
+        return begin_skill(self.skills, self.config, observation, skill)
 
     def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
         """The most probable action of a skill, given what is seen."""
@@ -238,16 +185,6 @@ class Model:
         a skill that began at `observation`, and `begin` is the way to run one for longer.
         """
         return self.begin(observation, skill).arrive(action, arrived)
-
-    def check_skill(self, skill: Code) -> Array:
-        """The number or the code of a skill, if there is such a one."""
-        given, config = np.asarray(skill), self.config
-        if config.codes == "gaussian":
-            if given.shape != (config.code_dim,):
-                raise ValueError(f"A code of this model has {config.code_dim} numbers, and {given.shape} were given.")
-        elif given.shape != () or not np.issubdtype(given.dtype, np.integer) or not 0 <= given < config.num_skills:
-            raise ValueError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
-        return jnp.asarray(given)
 
     def _check_decoder(self, decoder: Decoder | None, best: Best | None) -> Decoder:
         if decoder is not None and decoder not in get_args(Decoder):

@@ -23,9 +23,10 @@ import safetensors.numpy
 
 from compile_il.array_names import map_named, named_leaves
 from compile_il.config import Config, ConfigError
-from compile_il.model import AnySkills, Model
+from compile_il.model import Model
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import new_skills
+from compile_il.running import AnySkills
 from compile_il.runs import MODEL_FOLDER, RUN_FILE
 
 FORMAT = 2

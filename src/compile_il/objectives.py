@@ -2,18 +2,24 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from compile_il.batches import Batch
 from compile_il.config import Config
-from compile_il.counts import exactly, unknown_count
+from compile_il.counts import unknown_count
 from compile_il.exact.durations import poisson_log_duration
 from compile_il.exact.objective import log_likelihoods
+from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
-from compile_il.networks import Scaling, Space
+from compile_il.networks import Scaling, Space, make_embedding
+from compile_il.policies import CodePolicy, Eyes, SkillPolicies
 from compile_il.relaxed.objective import RelaxedSettings, relaxed_losses
+from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.relaxed.termination import Termination
 from compile_il.skills import Skills
 
 
@@ -29,23 +35,58 @@ class Losses(Protocol):
 
 def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills | RelaxedSkills:
     """Untrained networks with the settings' sizes."""
-    sizes: dict[str, Any] = {
-        "num_skills": config.num_skills,
-        "num_maps": config.num_maps,
-        "hidden_dim": config.hidden_dim,
-        "num_layers": config.policy_layers,
-        "sigma_floor": config.sigma_floor,
-        "recurrent": config.recurrent,
-    }
     if config.inference == "relaxed":
-        return RelaxedSkills(space, scaling, codes=config.codes, code_dim=config.code_dim, key=key, **sizes)
+        return _new_relaxed_skills(config, space, scaling, key)
+    policy_key, stop_key = jax.random.split(key)
     return Skills(
         space,
-        scaling,
+        _new_skill_policies(config, space, scaling, policy_key),
         shared_termination=bool(config.shared_termination),
         termination_weight=config.termination_weight or 1.0,
+        key=stop_key,
+    )
+
+
+def _new_relaxed_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> RelaxedSkills:
+    embed_key, action_key, recognition_key, policy_key, stop_key = jax.random.split(key, 5)
+    num_maps, hidden_dim = config.num_maps, config.hidden_dim
+    categorical = config.codes == "categorical"
+    policies = (_new_skill_policies if categorical else _new_code_policy)(config, space, scaling, policy_key)
+    # A Gaussian has a mean and a log-variance for each entry.
+    num_outputs = config.num_skills if categorical else 2 * config.code_dim
+    return RelaxedSkills(
+        embedding=make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=embed_key),
+        action_layer=eqx.nn.Linear(policies.actions.width, hidden_dim, key=action_key),
+        recognition=Recognition(2 * hidden_dim, hidden_dim, num_outputs, key=recognition_key),
+        policies=policies,
+        termination=Termination(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=stop_key),
+        space=space,
+        num_skills=config.num_skills,
+    )
+
+
+def _new_skill_policies(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> SkillPolicies:
+    eyes_key, head_key = jax.random.split(key)
+    eyes = _new_eyes(config, space, scaling, eyes_key)
+    return SkillPolicies(eyes, num_skills=config.num_skills, num_layers=config.policy_layers, key=head_key)
+
+
+def _new_code_policy(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> CodePolicy:
+    eyes_key, code_key, head_key = jax.random.split(key, 3)
+    eyes = _new_eyes(config, space, scaling, eyes_key)
+    code_layer = eqx.nn.Linear(config.code_dim, config.hidden_dim, key=code_key)
+    return CodePolicy(eyes, code_layer, num_layers=config.policy_layers, key=head_key)
+
+
+def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Eyes:
+    return Eyes(
+        space,
+        scaling,
+        num_maps=config.num_maps,
+        hidden_dim=config.hidden_dim,
+        sigma_floor=config.sigma_floor,
+        recurrent=config.recurrent,
         key=key,
-        **sizes,
     )
 
 

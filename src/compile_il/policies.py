@@ -50,6 +50,11 @@ class Eyes(eqx.Module):
         width = hidden_dim + self.actions.width
         self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=memory_key) if recurrent else None
 
+    @property
+    def hidden_dim(self) -> int:
+        """Entries of what is seen."""
+        return self.embedding.norm.shape[0]
+
     def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
         """What policies know at each time of each demonstration; for those that remember."""
         assert self.memory is not None, "without a memory, frames are seen one by one"
@@ -89,35 +94,13 @@ class SkillPolicies(eqx.Module):
     log_sigma: Float[Array, "K A"]
     num_skills: int = eqx.field(static=True)
 
-    def __init__(
-        self,
-        space: Space,
-        scaling: Scaling,
-        *,
-        num_skills: int,
-        num_maps: int,
-        hidden_dim: int,
-        num_layers: int,
-        sigma_floor: float,
-        recurrent: bool,
-        key: PRNGKeyArray,
-    ):
-        embed_key, head_key = jax.random.split(key)
-        self.eyes = Eyes(
-            space,
-            scaling,
-            num_maps=num_maps,
-            hidden_dim=hidden_dim,
-            sigma_floor=sigma_floor,
-            recurrent=recurrent,
-            key=embed_key,
-        )
-
+    def __init__(self, eyes: Eyes, *, num_skills: int, num_layers: int, key: PRNGKeyArray):
         def make_head(key: PRNGKeyArray) -> eqx.nn.MLP:
-            return eqx.nn.MLP(hidden_dim, self.actions.width, hidden_dim, depth=num_layers, key=key)
+            return eqx.nn.MLP(eyes.hidden_dim, eyes.actions.width, eyes.hidden_dim, depth=num_layers, key=key)
 
-        self.heads = eqx.filter_vmap(make_head)(jax.random.split(head_key, num_skills))
-        self.log_sigma = jnp.zeros((num_skills, space.action_dim))
+        self.eyes = eyes
+        self.heads = eqx.filter_vmap(make_head)(jax.random.split(key, num_skills))
+        self.log_sigma = jnp.zeros((num_skills, *eyes.actions.spread.shape))
         self.num_skills = num_skills
 
     @property
@@ -146,32 +129,11 @@ class CodePolicy(eqx.Module):
     head: eqx.nn.MLP
     log_sigma: Float[Array, " A"]
 
-    def __init__(
-        self,
-        space: Space,
-        scaling: Scaling,
-        *,
-        code_dim: int,
-        num_maps: int,
-        hidden_dim: int,
-        num_layers: int,
-        sigma_floor: float,
-        recurrent: bool,
-        key: PRNGKeyArray,
-    ):
-        embed_key, code_key, head_key = jax.random.split(key, 3)
-        self.eyes = Eyes(
-            space,
-            scaling,
-            num_maps=num_maps,
-            hidden_dim=hidden_dim,
-            sigma_floor=sigma_floor,
-            recurrent=recurrent,
-            key=embed_key,
-        )
-        self.code_layer = eqx.nn.Linear(code_dim, hidden_dim, key=code_key)
-        self.head = eqx.nn.MLP(2 * hidden_dim, self.actions.width, hidden_dim, depth=num_layers, key=head_key)
-        self.log_sigma = jnp.zeros((space.action_dim,))
+    def __init__(self, eyes: Eyes, code_layer: eqx.nn.Linear, *, num_layers: int, key: PRNGKeyArray):
+        width = eyes.hidden_dim + code_layer.weight.shape[0]
+        self.eyes, self.code_layer = eyes, code_layer
+        self.head = eqx.nn.MLP(width, eyes.actions.width, eyes.hidden_dim, depth=num_layers, key=key)
+        self.log_sigma = jnp.zeros(eyes.actions.spread.shape)
 
     @property
     def actions(self) -> ActionCoding:

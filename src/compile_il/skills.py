@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.batches import Batch, unpack
 from compile_il.exact.scores import StepScores
-from compile_il.networks import GridEmbedding, Scaling, Space, halved
+from compile_il.networks import GridEmbedding, Space, halved
 from compile_il.policies import SkillPolicies, View
 
 
@@ -32,34 +32,18 @@ class Skills(eqx.Module):
     def __init__(
         self,
         space: Space,
-        scaling: Scaling,
+        policies: SkillPolicies,
         *,
-        num_skills: int,
-        num_maps: int,
-        hidden_dim: int,
-        num_layers: int,
         shared_termination: bool,
-        sigma_floor: float,
         termination_weight: float,
-        recurrent: bool,
         key: PRNGKeyArray,
     ):
-        policy_key, stop_key = jax.random.split(key)
-        self.policies = SkillPolicies(
-            space,
-            scaling,
-            num_skills=num_skills,
-            num_maps=num_maps,
-            hidden_dim=hidden_dim,
-            num_layers=num_layers,
-            sigma_floor=sigma_floor,
-            recurrent=recurrent,
-            key=policy_key,
-        )
-        num_rules = 1 if shared_termination else num_skills
-        width = 2 * hidden_dim + self.policies.actions.width
-        self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=stop_key)
-        self.space, self.num_skills, self.termination_weight = space, num_skills, termination_weight
+        num_rules = 1 if shared_termination else policies.num_skills
+        hidden_dim = policies.eyes.hidden_dim
+        width = 2 * hidden_dim + policies.actions.width
+        self.policies = policies
+        self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
+        self.space, self.num_skills, self.termination_weight = space, policies.num_skills, termination_weight
 
     def stop_logits(
         self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]

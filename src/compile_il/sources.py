@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.config import Config
-from compile_il.counts import exactly, unknown_count
+from compile_il.counts import unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.exact.feasible import feasible
+from compile_il.exact.recursion import exactly
 from compile_il.generate import demonstrate
 from compile_il.networks import Scaling, Space
 from compile_il.relaxed.told import check_usable
@@ -55,10 +56,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     if isinstance(demos, Demonstrations):
         return _data_source(demos, config)
     if not isinstance(demos, str | World):
-        raise DemonstrationError(
-            f"Demonstrations are needed, or a world or its name, and this is a {type(demos).__name__}: make them with "
-            "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."
-        )
+        raise not_demonstrations(demos, otherwise=", or a world or its name")
     world = demos
     if isinstance(world, str):
         named = make_world(world, num_tasks=config.expected_segments)
@@ -76,6 +74,14 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         space=space_of(sample),
         # Time grows with the square of it, and hardly any demonstration is as long as a world allows.
         max_length=min(limit, math.ceil(ROOM_FOR_LONGER * sample.max_length)),
+    )
+
+
+def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
+    """What to raise where something else was given; `otherwise` says what would have done as well."""
+    return DemonstrationError(
+        f"Demonstrations are needed{otherwise}, and this is a {type(given).__name__}: make them with "
+        "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."
     )
 
 

@@ -1,22 +1,19 @@
 """Skills as the paper has them: sub-task policies, a termination policy, and the recognition model that finds them."""
 
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 from compile_il.batches import Batch, unpack
 from compile_il.exact.scores import StepScores
 from compile_il.lstm import LSTMState
-from compile_il.networks import Embedding, GridEmbedding, Scaling, Space, halved, make_embedding
+from compile_il.networks import Embedding, GridEmbedding, Space, halved
 from compile_il.policies import CodePolicy, SkillPolicies, View
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.termination import Termination
-
-Codes = Literal["categorical", "gaussian"]
-"""What says which skill a segment is: one of K, or a vector of real numbers."""
 
 
 class Underway(NamedTuple):
@@ -51,37 +48,6 @@ class RelaxedSkills(eqx.Module):
     termination: Termination
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
-
-    def __init__(
-        self,
-        space: Space,
-        scaling: Scaling,
-        *,
-        codes: Codes,
-        num_skills: int,
-        code_dim: int,
-        num_maps: int,
-        hidden_dim: int,
-        num_layers: int,
-        sigma_floor: float,
-        recurrent: bool,
-        key: PRNGKeyArray,
-    ):
-        embed_key, action_key, recognition_key, policy_key, stop_key = jax.random.split(key, 5)
-        sizes: dict[str, int] = {"num_maps": num_maps, "hidden_dim": hidden_dim}
-        rest: dict[str, Any] = {**sizes, "num_layers": num_layers, "sigma_floor": sigma_floor, "key": policy_key}
-        rest["recurrent"] = recurrent
-        if codes == "categorical":
-            self.policies = SkillPolicies(space, scaling, num_skills=num_skills, **rest)
-        else:
-            self.policies = CodePolicy(space, scaling, code_dim=code_dim, **rest)
-        self.embedding = make_embedding(space, scaling, key=embed_key, **sizes)
-        self.action_layer = eqx.nn.Linear(self.policies.actions.width, hidden_dim, key=action_key)
-        # A Gaussian has a mean and a log-variance for each entry.
-        num_outputs = num_skills if codes == "categorical" else 2 * code_dim
-        self.recognition = Recognition(2 * hidden_dim, hidden_dim, num_outputs, key=recognition_key)
-        self.termination = Termination(space, scaling, key=stop_key, **sizes)
-        self.space, self.num_skills = space, num_skills
 
     def read(self, batch: Batch) -> Frames:
         """Runs the networks that look at single frames, and hands each demonstration its own."""
