@@ -1,5 +1,6 @@
 """Embeddings, and the convolution against XLA's own."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ NOTHING = jnp.zeros((0,))
 
 def test_convolution_is_a_convolution() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
-    layer = Convolution(3, 5, key=keys[0])
+    layer = eqx.tree_at(lambda layer: layer.bias, Convolution(3, 5, key=keys[0]), jnp.arange(5.0))
     image = jax.random.normal(keys[1], (6, 7, 3))
     kernel = layer.weight.reshape(3, 3, 3, 5)
     expected = jax.lax.conv_general_dilated(

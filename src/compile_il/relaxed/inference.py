@@ -99,7 +99,9 @@ def infer_all(
         return jax.vmap(one)(encodings, log_open, noise, end, lengths)
 
     start = jnp.zeros((num_demos, num_times), projected.dtype)
-    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told.T))[1]
+    # On a GPU a loop would spend as long on copying what each pass keeps for its gradient as some of the networks take.
+    unroll = num_segments if jax.default_backend() == "gpu" else 1
+    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told.T), unroll=unroll)[1]
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), by_segment)
 
 
