@@ -27,6 +27,7 @@ import tyro
 from jaxtyping import Array, Float, Int, UInt8
 
 from compile_il.demos import Demonstration, Demonstrations
+from compile_il.evaluate import TEST_SEED
 from compile_il.generate import demonstrate
 from compile_il.metrics import boundary_accuracy, boundary_f1, score_boundaries
 from compile_il.results import write_result
@@ -189,7 +190,7 @@ class Run:
     """Result file."""
     num_demos: int = 1024
     """Demonstrations for each number of tasks."""
-    seed: int = 4_000_037
+    seed: int = TEST_SEED
     """Of the demonstrations."""
     test_tasks: tuple[int, ...] = (3, 5)
     """Numbers of tasks."""
