@@ -2,15 +2,16 @@
 
 Costs: boundary accuracy on the three worlds, with and without it. Good for: demonstrations in which one policy explains
 everything, because tasks always come in the same order, and which are cut into more segments than they have events, so
-that likelihood does not say where the last cut belongs.
+that likelihood does not say where the last cut belongs. Of those there are two kinds: `fixed-order`, of about 20 steps,
+and `fixed-order-short`, of about 10, in which segments are so short that the Poisson itself expects some of one step.
 
-python -m compile_il.experiments.durations --out results/durations.json
+python -m compile_il.experiments.durations --data fixed-order --out results/durations-fixed-order.json
 """
 
 import dataclasses
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tyro
@@ -25,21 +26,31 @@ from compile_il.sources import make_source
 from compile_il.train import Trainer
 from compile_il.worlds import GridWorld
 
-FIXED_ORDER = "fixed-order"
-"""Pick-ups of the same two objects in the same order, cut into three."""
+
+class FixedOrder(NamedTuple):
+    """Pick-ups of the same two objects in the same order, to be cut into three."""
+
+    size: int
+    """Of the grid."""
+    shortest: int
+    longest: int
+    """Steps of the demonstrations that are kept."""
+
+
+FIXED_ORDERS = {"fixed-order": FixedOrder(16, 16, 24), "fixed-order-short": FixedOrder(10, 3, 42)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Two weights, several kinds of data."""
+    """Several weights and kinds of data."""
 
     out: Path
     """Result file."""
-    data: tuple[str, ...] = ("grid-pickup", "grid-visit", "reacher", FIXED_ORDER)
-    """Worlds, and `fixed-order`."""
-    weights: tuple[float, ...] = (0.0, 0.3)
+    data: tuple[str, ...] = ("grid-pickup", "grid-visit", "reacher", *FIXED_ORDERS)
+    """Worlds, and kinds of a fixed order."""
+    weights: tuple[float, ...] = (0.0, 0.3, 1.0)
     """Weights of the duration factor."""
-    num_iterations: int = 400
+    num_iterations: int = 3000
     """Steps of training."""
     num_seeds: int = 5
     """Models for each weight and kind of data."""
@@ -52,11 +63,11 @@ def main(run: Run) -> None:
     began = time.perf_counter()
     figures: dict[str, Any] = {}
     for name in run.data:
-        fixed = name == FIXED_ORDER
-        source = fixed_order_demos(4000, VALIDATION_SEED) if fixed else name
+        kind = FIXED_ORDERS.get(name)
+        source = fixed_order_demos(kind, 4000, VALIDATION_SEED) if kind else name
         test = (
-            fixed_order_demos(run.num_test, TEST_SEED)
-            if fixed
+            fixed_order_demos(kind, run.num_test, TEST_SEED)
+            if kind
             else demonstrate(name, num_demos=run.num_test, seed=TEST_SEED)
         )
         figures[name] = {}
@@ -69,12 +80,14 @@ def main(run: Run) -> None:
     write_result(run.out, config=config_json, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
 
 
-def fixed_order_demos(num_demos: int, seed: int) -> Demonstrations:
-    """Pick-ups of the types 0 and 1, always in this order, in levels that hold one of each; of 3 steps or more."""
-    world = GridWorld(kind="pickup", num_tasks=2, num_types=2, num_objects=2, distinct_types=True)
-    demos = demonstrate(world, num_demos=4 * num_demos, seed=seed)  # one list of two is in order
+def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrations:
+    """Pick-ups of the types 0 and 1, always in this order, in levels that hold one of each."""
+    world = GridWorld(kind="pickup", num_tasks=2, num_types=2, num_objects=2, distinct_types=True, size=kind.size)
+    demos = demonstrate(world, num_demos=8 * num_demos, seed=seed)  # half are in order, and not all of a good length
     assert demos.truth.codes is not None, "worlds know their codes"
-    kept = [i for i, z in enumerate(demos.truth.codes) if z.tolist() == [0, 1] and demos.lengths[i] >= 3]
+    fits = (kind.shortest <= demos.lengths) & (demos.lengths <= kind.longest)
+    kept = [i for i, codes in enumerate(demos.truth.codes) if fits[i] and codes.tolist() == [0, 1]]
+    assert len(kept) >= num_demos, "enough are drawn"
     return demos[np.array(kept[:num_demos])]
 
 
