@@ -1,6 +1,8 @@
 """Every test runs with the jaxtyping annotations of the package checked at run time.
 
-Compiled programs are kept, for the other worker, for processes that tests start, and for the next time.
+Compiled programs are kept, for the other worker, for processes that tests start, and for the next time. Most of them
+run for less time than it takes to optimise them, so that they are not; `JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test`
+tests them as they are shipped.
 """
 
 import gc
@@ -13,6 +15,7 @@ import pytest
 CACHE = Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import jax  # noqa: E402 (JAX reads its settings when it is imported)
 from jaxtyping import install_import_hook  # noqa: E402 (JAX reads its settings when it is imported)
@@ -20,6 +23,16 @@ from jaxtyping import install_import_hook  # noqa: E402 (JAX reads its settings 
 import tests.typechecker  # noqa: E402, F401 (the hook looks it up by its name)
 
 install_import_hook("compile_il", "tests.typechecker.check")
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """Programs as they are outside of tests, where speed or the last digits count; what is compiled already stays."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
 
 MOST_MAPS = 30_000
 """Pieces of memory that a process may have mapped before programs are dropped; Linux allows 65,530 by default."""

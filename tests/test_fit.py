@@ -250,6 +250,7 @@ class Stopwatch:
         return min(time.perf_counter() - self._clock, time.process_time() - self._process)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_grid_pickup_is_learned_without_labels_within_a_minute() -> None:
     """On a processor of two cores; the minute includes levels, compiling (where no program is kept) and training."""
     watch = Stopwatch()

@@ -20,6 +20,7 @@ from compile_il.objectives import make_losses, new_skills, temperature_at
 from compile_il.relaxed.told import told_in
 from compile_il.sources import scaling_of, space_of
 from compile_il.worlds import make_world
+from tests.exact.small import model_for
 
 SMALL = Config(inference="relaxed", num_iterations=3, batch_size=8, hidden_dim=16, num_maps=2, num_skills=4)
 
@@ -189,20 +190,21 @@ def test_the_temperature_falls_from_first_to_last() -> None:
     assert float(temperature_at(SMALL, jnp.array(2))) == 1.0
 
 
-def test_uses_that_make_no_sense_are_refused(symbols_model: cil.Model) -> None:
-    demos = cil.demonstrate("symbols", num_demos=4, seed=1)
+def test_uses_that_make_no_sense_are_refused() -> None:
+    demos = vector_demos()
+    relaxed = model_for(demos, SMALL.settled())
     with pytest.raises(ValueError, match=r"must be told how many segments there are: or pass decoder"):
-        symbols_model.segment(demos, "unknown")
+        relaxed.segment(demos, "unknown")
     with pytest.raises(ValueError, match=r"best has no meaning for the recognition model"):
-        symbols_model.segment(demos, best="path")
+        relaxed.segment(demos, best="path")
     with pytest.raises(ValueError, match=r"decoder is 'greedy': use"):
-        symbols_model.segment(demos, decoder="greedy")
-    exact = cil.fit(vector_demos(), num_iterations=1, hidden_dim=8, num_skills=2)
+        relaxed.segment(demos, decoder="greedy")
+    exact = model_for(demos)
     with pytest.raises(ValueError, match=r"This model has no recognition model"):
-        exact.segment(vector_demos(), decoder="recognition")
-    gaussian = cil.fit(vector_demos(), config=dataclasses.replace(SMALL, codes="gaussian", code_dim=4))
+        exact.segment(demos, decoder="recognition")
+    gaussian = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).settled())
     with pytest.raises(ValueError, match=r"Codes of real numbers cannot be summed over"):
-        gaussian.segment(vector_demos(), decoder="exact")
+        gaussian.segment(demos, decoder="exact")
     with pytest.raises(ValueError, match=r"A code of this model has 4 numbers"):
         gaussian.act(np.zeros(3, np.float32), 2)
 
@@ -233,12 +235,13 @@ def test_worlds_that_tell_something_else_are_refused() -> None:
         cil.fit(make_world("grid-pickup", num_tasks=4), config=config)
 
 
-def test_labels_count_whatever_others_have(symbols_model: cil.Model) -> None:
+def test_labels_count_whatever_others_have() -> None:
     demos = cil.demonstrate("symbols", num_demos=2, seed=3)
+    model = model_for(demos, SMALL.settled())
     cut = [np.zeros(n, int) for n in demos.lengths]
     cut[0][5] = 1
     cut[1][:] = UNKNOWN
-    found = symbols_model.segment(demos.with_labels(boundaries=cut), [2, 3])
+    found = model.segment(demos.with_labels(boundaries=cut), [2, 3])
     assert found.boundaries[0].tolist() == [5]
     with pytest.raises(cil.DemonstrationError, match=r"demonstration 0 tell 1 of 2 boundaries"):
-        symbols_model.segment(demos.with_labels(boundaries=cut), 3)
+        model.segment(demos.with_labels(boundaries=cut), 3)
