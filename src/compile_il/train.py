@@ -49,8 +49,9 @@ class Trainer:
         self.optimiser = optax.adam(learning_rates(config))
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
-        # One program instead of one for each small array: on a cold start that is seconds.
-        skills = eqx.filter_jit(eqx.filter_vmap(make))(keys)
+        # One program instead of one for each small array, and no effort to make it fast, since it runs once: on a cold
+        # start that is many seconds.
+        skills = eqx.filter_jit(eqx.filter_vmap(make), compiler_options={"xla_backend_optimization_level": 0})(keys)
         self._params, self._static = eqx.partition(skills, eqx.is_inexact_array)
         self._losses = make_losses(self.config, self.rate, source.max_length)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
