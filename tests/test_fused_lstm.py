@@ -1,4 +1,4 @@
-"""The fused LSTM, its kernels interpreted, against the scan: values and every gradient."""
+"""The fused LSTM against the scan, values and every gradient: interpreted and, on a Hopper GPU, as it runs."""
 
 import functools
 from typing import Any
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.fused_lstm import Launch, encode_all, suits
+from compile_il.fused_lstm import Launch, encode_all, on_hopper, suits
 from compile_il.lstm import encode, project
 
 TIMES, INPUT, HIDDEN = 4, 3, 32
@@ -76,10 +76,51 @@ def test_members_may_share_weights_and_ask_for_no_gradients() -> None:
     assert_close(found, expected)
 
 
-def test_a_single_time() -> None:
-    cell, inputs, mask = example(3)
+def test_members_of_members_run_together() -> None:
+    cell, inputs, mask = example(8)
+    inputs, mask = inputs.reshape(2, 2, 2, TIMES, INPUT), mask.reshape(2, 2, 2, TIMES)
+    found, expected = (
+        jax.jit(jax.vmap(jax.vmap(f, (None, 0, 0)), (None, 0, 0)))(cell, inputs, mask) for f in (by_kernel, by_scan)
+    )
+    assert_close(found, expected)
+
+
+@pytest.mark.parametrize(("hidden", "team"), [(32, 1), (64, 4), (256, 4)])
+def test_teams_at_a_single_time(hidden: int, team: int) -> None:
+    """Interpreted programs run one after the other, so that none can wait for another; at one time none has to."""
+
+    def by_team(cell: Any, inputs: Any, mask: Any) -> Any:
+        return encode_batch(cell, inputs, mask, launch=Launch(team=team), interpret=True)
+
+    cell, inputs, mask = example(ROWS, hidden=hidden)
     arguments = cell, inputs[:, :1], mask[:, :1]
-    assert_close(values_and_gradients(by_kernel, *arguments), values_and_gradients(by_scan, *arguments))
+    assert_close(values_and_gradients(by_team, *arguments), values_and_gradients(by_scan, *arguments))
+
+
+@pytest.mark.parametrize("rows", [16, 64])
+def test_teams_may_take_any_number_of_rows(rows: int) -> None:
+    def by_rows(cell: Any, inputs: Any, mask: Any) -> Any:
+        return encode_batch(cell, inputs, mask, launch=Launch(rows=rows), interpret=True)
+
+    arguments = example(ROWS, hidden=64)
+    assert_close(values_and_gradients(by_rows, *arguments), values_and_gradients(by_scan, *arguments))
+
+
+@pytest.mark.skipif(not on_hopper(), reason="needs a Hopper GPU")
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(("rows", "num_members"), [(256, 1), (256, 5), (768, 5), (21, 40)])
+def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
+    """Teams of four and eight, with few rows and with many, and more programs than run at a time."""
+
+    def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
+        return encode_batch(cell, inputs, mask, launch=Launch(weight_dtype=dtype), interpret=False)
+
+    arguments = jax.vmap(lambda seed: example(rows, hidden=256, seed=seed))(jnp.arange(num_members))
+    with jax.default_matmul_precision("highest"):
+        expected = jax.vmap(functools.partial(values_and_gradients, by_scan))(*arguments)
+    found = jax.vmap(functools.partial(values_and_gradients, by_teams))(*arguments)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert np.abs(one - other).max() <= (2e-2 if dtype == jnp.bfloat16 else 2e-3) * np.abs(other).max()
 
 
 def test_bfloat16_products_are_near() -> None:
@@ -106,6 +147,6 @@ def test_other_sizes_fall_back_to_the_scan() -> None:
     assert "pallas_call" not in str(jax.make_jaxpr(forced)(*example(2, hidden=48)))
 
 
-def test_without_a_gpu_the_scan_is_chosen() -> None:
+def test_without_a_hopper_gpu_the_scan_is_chosen() -> None:
     jaxpr = str(jax.make_jaxpr(encode_batch)(*example(2)))
-    assert ("pallas_call" in jaxpr) == (jax.default_backend() == "gpu")
+    assert ("pallas_call" in jaxpr) == on_hopper()

@@ -2,14 +2,25 @@
 
 The recognition model multiplies hidden and cell state by a soft mask after each update, and learns through that mask.
 No public fused LSTM does that (cuDNN knows only lengths), and a scan launches its small kernels anew for every step,
-so that a GPU spends most of the time between them. Here one program takes a block of rows through all times: states
-stay on the chip, and the recurrent weights stream from the L2 cache. What does not recur stays with XLA, as one large
-product each: the projection of the inputs before, and the gradient of the recurrent weights after.
+so that a GPU spends most of the time between them. What does not recur stays with XLA, as one large product each: the
+projection of the inputs before, and the gradient of the recurrent weights after.
 
-Written in Pallas for its Triton backend. Other devices, and sizes that do not suit it, get the scan instead.
+A team of programs takes a block of rows through all times. Each has a share of the hidden units, whose recurrent
+weights it loads once and keeps in shared memory, since those of all units would not fit; at every step it needs of the
+others what they just computed for their units. That travels through the arrays that the kernel gives anyway, in the L2
+cache. They begin as infinity, which is never stored: whoever reads one reads again. So no flags and no fences are
+needed, since each number tells for itself whether it is there.
+
+Programs that wait for each other must run together, and a GPU runs them in an order that nobody promises. So a program
+draws a ticket when it starts, and tickets make the teams: of those that have started, all but the last few are in
+full teams, which come to an end and make room. A GPU that runs as many programs as a team has cannot get stuck.
+
+Written in Pallas for its Triton backend and for the products of Hopper GPUs. Other devices, and sizes that do not suit
+it, get the scan instead.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,32 +34,44 @@ from compile_il.lstm import encode_projected
 
 SMALLEST_DOT = 16
 """Triton multiplies blocks of at least so many rows and columns."""
+HOPPER_DOT = 64
+"""Hopper's own products have on their left at least so many rows."""
 LARGEST_HIDDEN = 256
-"""Four gates of 16 rows take 64 registers of each thread at this size; more would spill."""
-LARGEST_GROUP = 2048
-"""Rows times hidden units whose gradients are taken at once; more would spill too."""
+"""Of what was tried; more would need larger teams."""
+ROWS = 16, 32, 64
+"""Of the batch, that a team may take; more would spill registers."""
+NUM_PROGRAMS = 132
+"""That run at a time on an H100 or H200: one on each multiprocessor, for want of shared memory."""
+WEIGHT_BYTES = 128 * 1024
+"""Of recurrent weights in the shared memory of each program, which is 227 KiB."""
+PART_BYTES = 32 * 1024
+"""That a program reads of the others at once on the way back; more would spill registers."""
+FAST_SIGMOID = """{
+.reg .f32 t;
+mul.f32 t, $1, 0fBFB8AA3B;
+ex2.approx.ftz.f32 t, t;
+add.f32 t, t, 0f3F800000;
+rcp.approx.ftz.f32 $0, t;
+}"""
+"""1 / (1 + 2^(-x log2 e)), in PTX."""
+LARGEST = float(jnp.finfo(jnp.bfloat16).max)
+"""Stands for what is larger, since infinity says that nothing has been stored."""
 
 
 class Launch(NamedTuple):
-    """How the kernels run; rows, chunks and warps come in powers of two."""
+    """How the kernels run; rows and team come in powers of two, and 0 stands for what was fastest on an H200."""
 
-    rows: int = 16
-    """Of the batch, for each program."""
-    chunk_bytes: int = 64
-    """Of the recurrent weights into each gate that are on the chip for each stage."""
-    num_warps: int = 8
-    num_stages: int = 3
-    """Chunks of weights under way at once."""
+    rows: int = 0
+    """Of the batch, for each team."""
+    team: int = 0
+    """Programs that share the hidden units of the same rows."""
     weight_dtype: DTypeLike = jnp.float32
-    """Of both sides of the recurrent products; sums and states are float32 always."""
+    """Of both sides of the recurrent products and of what is stored of them; memory and sums are float32 always."""
     precision: jax.lax.PrecisionLike = None
     """Of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
     interpret: bool = False
-    """Run the kernels without a GPU, slowly; set by the functions below."""
-
-
-IN_HALF_PRECISION = Launch(chunk_bytes=128, num_stages=2, weight_dtype=jnp.bfloat16)
-"""For recurrent weights in bfloat16; of several, the fastest on an H200."""
+    """Run the kernels without a GPU, slowly and one program after the other: only teams of one, unless there is but one
+    time. Set by the functions below."""
 
 
 def encode_all(
@@ -66,17 +89,20 @@ def encode_all(
       projected: inputs that have been brought to the gates, W x + b for each row and time.
       mask: what both states are multiplied with after each update.
       launch: how the kernels run.
-      interpret: False is the kernel and True the same interpreted; None chooses the kernel on a GPU and else the scan.
+      interpret: False is the kernel and True the same interpreted; None chooses the kernel on a Hopper GPU and else the
+        scan.
     """
-    if (interpret is None and jax.default_backend() != "gpu") or not suits(cell):
+    if (interpret is None and not on_hopper()) or not suits(cell):
         return jax.vmap(encode_projected, (None, 0, 0))(cell, projected, mask)
-    if launch is None:
-        launch = IN_HALF_PRECISION if cell.weight_hh.dtype == jnp.bfloat16 else Launch()
-    launch = launch._replace(interpret=bool(interpret))
-    num_rows = projected.shape[0]
-    padding = -num_rows % launch.rows
-    projected = jnp.pad(projected, ((0, padding), (0, 0), (0, 0)))
-    return _recur(cell.weight_hh, projected, jnp.pad(mask, ((0, padding), (0, 0))), launch)[:num_rows]
+    launch = Launch(weight_dtype=cell.weight_hh.dtype) if launch is None else launch
+    num_bytes = cell.weight_hh.size * jnp.dtype(launch.weight_dtype).itemsize
+    team = launch.team or (1 if interpret else max(1, num_bytes // WEIGHT_BYTES))
+    return _recur(cell.weight_hh, projected, mask, launch._replace(team=team, interpret=bool(interpret)))
+
+
+def on_hopper() -> bool:
+    """Whether the kernels can run on the default device."""
+    return jax.default_backend() == "gpu" and str(jax.devices()[0].compute_capability).startswith("9.")
 
 
 def suits(cell: eqx.nn.LSTMCell) -> bool:
@@ -96,7 +122,8 @@ def _recur(
     mask: Float[Array, "B times"],
     launch: Launch,
 ) -> Float[Array, "B times hidden"]:
-    return _call(_forward, weight, (projected, mask), (weight.shape[1:],), launch)[0]
+    outs = [_Out(weight.shape[1], launch.weight_dtype)]
+    return _call(_forward, weight, (projected, mask), outs, launch)[0].astype(projected.dtype)
 
 
 class _Saved(NamedTuple):
@@ -116,75 +143,143 @@ def _recur_and_save(
     launch: Launch,
 ) -> tuple[Float[Array, "B times hidden"], _Saved]:
     num_gates, num_hidden = weight.shape
-    widths = (num_hidden,), (num_hidden,), (num_gates,)
-    hidden, memory, gates = _call(_forward, weight, (projected, mask), widths, launch)
-    return hidden, _Saved(weight, mask, hidden, memory, gates)
+    outs = [_Out(num_hidden, launch.weight_dtype), _Out(num_hidden), _Out(num_gates, launch.weight_dtype)]
+    hidden, memory, gates = _call(_forward, weight, (projected, mask), outs, launch)
+    return hidden.astype(projected.dtype), _Saved(weight, mask, hidden, memory, gates)
 
 
 def _recur_back(launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
     by_rows = saved.mask, saved.memory, saved.gates, d_hidden
-    d_projected, d_mask = _call(_backward, saved.weight.T, by_rows, ((saved.weight.shape[0],), ()), launch)
+    outs = [_Out(saved.gates.shape[2], launch.weight_dtype), _Out(launch.team)]
+    d_sums, d_mask = _call(_backward, saved.weight.T, by_rows, outs, launch)
     hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
-    d_weight = jnp.einsum("btg,bth->gh", d_projected, hidden_tm1, precision=launch.precision)
-    return d_weight.astype(saved.weight.dtype), d_projected, d_mask
+    d_weight = jnp.einsum(
+        "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
+    )
+    return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2)
 
 
 _recur.defvjp(_recur_and_save, _recur_back)
 
 
-def _call(
-    kernel: Any, weight: Array, by_rows: tuple[Array, ...], widths: tuple[tuple[int, ...], ...], launch: Launch
-) -> list[Array]:
-    """Runs a kernel on each block of rows, with all of the weights; gives for each width an array [B, times, width]."""
-    shapes = [(*by_rows[0].shape[:2], *width) for width in widths]
+class _Out(NamedTuple):
+    """An array [B, times, width] that a kernel gives."""
 
-    def block(shape: tuple[int, ...]) -> pl.BlockSpec:
-        return pl.BlockSpec((launch.rows, *shape[1:]), lambda i: (i,) + (0,) * (len(shape) - 1))
+    width: int
+    dtype: DTypeLike = jnp.float32
 
-    return pl.pallas_call(
+
+def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
+    """Runs a kernel, with programs that await each other's part of the first array that it gives.
+
+    All members of a `vmap` share one launch and its tickets, and their number is known when rows are dealt to teams.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def run(*arrays: Array) -> list[Array]:
+        return _run(kernel, arrays, outs, launch)
+
+    @run.def_vmap
+    def run_members(num_members: int, batched: Sequence[bool], *arrays: Array) -> tuple[list[Array], list[bool]]:
+        own = [
+            x if has else jnp.broadcast_to(x, (num_members, *x.shape)) for x, has in zip(arrays, batched, strict=True)
+        ]
+        found = run(*(x.reshape(-1, *x.shape[2:]) for x in own))
+        return [x.reshape(num_members, -1, *x.shape[1:]) for x in found], [True] * len(outs)
+
+    return [x[0] for x in run(*(x[None] for x in (weight, *by_rows)))]
+
+
+def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
+    """One launch for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...]."""
+    weight, *by_rows = arrays
+    num_cells, num_rows, num_times = by_rows[0].shape[:3]
+    launch = launch._replace(rows=launch.rows or _fewest_rows(num_cells, num_rows, launch.team))
+    padding = -num_rows % launch.rows
+    by_rows = [jnp.pad(x, ((0, 0), (0, padding), *((0, 0),) * (x.ndim - 2))) for x in by_rows]
+    shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, out.width), out.dtype) for out in outs]
+    assert all(math.prod(shape.shape) < 2**31 for shape in shapes), "kernels count in 32 bits: take a smaller batch"
+    awaited, tickets = jnp.full_like(shapes[0], jnp.inf), jnp.zeros((1,), jnp.int32)
+    inputs = weight.astype(launch.weight_dtype), *by_rows, awaited, tickets
+    _, *found = pl.pallas_call(
         functools.partial(kernel, launch=launch),
-        out_shape=[jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes],
-        grid=(shapes[0][0] // launch.rows,),
-        in_specs=[pl.BlockSpec(weight.shape, lambda i: (0, 0)), *(block(x.shape) for x in by_rows)],
-        out_specs=[block(shape) for shape in shapes],
+        out_shape=[jax.ShapeDtypeStruct(tickets.shape, tickets.dtype), *shapes],
+        grid=(num_cells * shapes[0].shape[1] // launch.rows * launch.team,),
+        input_output_aliases={len(inputs) - 1: 0, len(inputs) - 2: 1},
         compiler_params=None if launch.interpret else _compiler_params(launch),
         interpret=launch.interpret,
-    )(weight.astype(launch.weight_dtype), *by_rows)
+    )(*inputs)
+    return [x[:, :num_rows] for x in found]
 
 
-def _forward(weight: Any, projected: Any, mask: Any, hiddens: Any, *saved: Any, launch: Launch) -> None:
-    """All steps of one block of rows; arguments are references to its part of the arrays."""
-    num_times, num_hidden = hiddens.shape[1:]
-    gates = [pl.ds(gate * num_hidden, num_hidden) for gate in range(4)]
-    chunk = _chunk(launch, num_hidden)
+def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
+    """For each team so that all programs run at a time, since fewer take less time for each step."""
+    return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))
 
-    def update(t: Any, memory: Array, sums: Sequence[Array]) -> Array:
-        enter, keep, leave = (jax.nn.sigmoid(sums[gate]) for gate in (0, 1, 3))
-        new, open_ = _tanh(sums[2]), mask[:, t][:, None]
+
+class _Share(NamedTuple):
+    """What one program computes, as indices into arrays."""
+
+    number: Array
+    """Of the program within its team."""
+    at: tuple[Any, Any]
+    """The cell and the rows."""
+    units: Any
+    gates: list[Any]
+    """The four gates of those units."""
+    units_first: bool
+    """Products have their units on the left, since there are too few rows for what Hopper wants there."""
+
+    def turn(self, x: Array) -> Array:
+        """From arrays, where rows come first, to products or back."""
+        return x.T if self.units_first else x
+
+
+def _draw_share(tickets: Any, states: Any, num_hidden: int, launch: Launch) -> _Share:
+    ticket = pl.program_id(0) if launch.interpret else _triton().atomic_add(tickets, (0,), jnp.int32(1))
+    team, number = ticket // launch.team, ticket % launch.team
+    num_blocks, width = states.shape[1] // launch.rows, num_hidden // launch.team
+    return _Share(
+        number=number,
+        at=(team // num_blocks, pl.ds(team % num_blocks * launch.rows, launch.rows)),
+        units=pl.ds(number * width, width),
+        gates=[pl.ds(gate * num_hidden + number * width, width) for gate in range(4)],
+        units_first=launch.rows < HOPPER_DOT <= width,
+    )
+
+
+def _forward(
+    weight: Any, projected: Any, mask: Any, _: Any, __: Any, tickets: Any, hiddens: Any, *saved: Any, launch: Launch
+) -> None:
+    """All steps for one block of rows and one share of the units; arguments are references to whole arrays."""
+    num_times, num_hidden = hiddens.shape[2:]
+    share = _draw_share(tickets, hiddens, num_hidden, launch)
+    at, units, gates, turn = share.at, share.units, share.gates, share.turn
+    weights = [weight[at[0], gate, :] for gate in gates]
+
+    def update(t: Any, memory: Array, open_: Array, sums: Sequence[Array]) -> Array:
+        enter, keep, leave = (_sigmoid(sums[gate], launch) for gate in (0, 1, 3))
+        new, open_ = _tanh(sums[2], launch), turn(open_[:, None])
         memory = keep * memory + enter * new
-        hiddens[:, t, :] = open_ * leave * _tanh(memory)
+        _store(hiddens, (*at, t, units), turn(open_ * leave * _tanh(memory, launch)))
         memory = open_ * memory
         if saved:
             memories, activations = saved
-            memories[:, t, :] = memory
+            memories[(*at, t, units)] = turn(memory)
             for gate, value in zip(gates, (enter, keep, new, leave), strict=True):
-                activations[:, t, gate] = value
-        _await_stores(launch)
+                activations[(*at, t, gate)] = turn(value.astype(activations.dtype))
         return memory
 
     def step(t: Array, memory: Array) -> Array:
-        def add(k: Array, sums: list[Array]) -> list[Array]:
-            some = pl.ds(k * chunk, chunk)
-            past = hiddens[:, t - 1, some]
-            return [
-                _add_product(total, past, weight[gate, some], launch) for total, gate in zip(sums, gates, strict=True)
-            ]
+        inputs, open_ = [projected[(*at, t, gate)] for gate in gates], mask[(*at, t)]
+        past = (*at, t - 1, slice(None))
+        hidden = _await(_read(hiddens, past, launch), hiddens, past, launch)
+        inputs = [turn(_unless_first(t, x)) for x in inputs]
+        sums = [_add_product(x, hidden, own, share, launch) for x, own in zip(inputs, weights, strict=True)]
+        return update(t, memory, open_, sums)
 
-        sums = jax.lax.fori_loop(0, num_hidden // chunk, add, [projected[:, t, gate] for gate in gates])
-        return update(t, memory, sums)
-
-    nothing = jnp.zeros((launch.rows, num_hidden), jnp.float32)
-    memory = update(0, nothing, [projected[:, 0, gate] for gate in gates])
+    inputs = [turn(projected[(*at, 0, gate)]) for gate in gates]
+    memory = update(0, jnp.zeros_like(inputs[0]), mask[(*at, 0)], inputs)
     jax.lax.fori_loop(1, num_times, step, memory)
 
 
@@ -194,78 +289,129 @@ def _backward(
     memories: Any,
     activations: Any,
     d_hiddens: Any,
+    _: Any,
+    __: Any,
+    tickets: Any,
     d_sums: Any,
     d_mask: Any,
     launch: Launch,
 ) -> None:
-    """All steps of one block of rows, from the last to the first; `d_` is the gradient of what follows.
+    """As `_forward`, from the last step to the first; `d_` is the gradient of what follows.
 
     With m the mask, C = f c_tm1 + i g and H = o tanh C the states before it: dH = m dh, dC = m dc + o (1 - tanh² C) dH,
-    and dm = Σ dh H + dc C. Units are taken in groups, since all at once would not fit into the registers.
+    and dm = Σ dh H + dc C.
     """
-    num_times, num_hidden = d_hiddens.shape[1:]
-    chunk, width = 4 * _chunk(launch, num_hidden), min(num_hidden, max(SMALLEST_DOT, LARGEST_GROUP // launch.rows))
-    groups = range(0, num_hidden, width)
+    num_times, num_hidden = d_hiddens.shape[2:]
+    share = _draw_share(tickets, d_sums, num_hidden, launch)
+    at, units, gates, turn = share.at, share.units, share.gates, share.turn
+    width = min(4 * num_hidden, max(SMALLEST_DOT, PART_BYTES // (launch.rows * d_sums.dtype.itemsize)))
+    parts = [pl.ds(start, width) for start in range(0, 4 * num_hidden, width)]
+    weights = [transposed[at[0], units, part] for part in parts]
 
-    def back(t: Array, start: int, d_hidden: Array, d_memory: Array) -> tuple[Array, Array]:
-        group, open_ = pl.ds(start, width), mask[:, t][:, None]
-        gates = [pl.ds(gate * num_hidden + start, width) for gate in range(4)]
-        enter, keep, new, leave = (activations[:, t, gate] for gate in gates)
-        before = jnp.minimum(t, 1).astype(jnp.float32) * memories[:, jnp.maximum(t - 1, 0), group]
+    def read(t: Any) -> list[Array]:
+        before, open_ = memories[(*at, jnp.maximum(t - 1, 0), units)], mask[(*at, t)][:, None]
+        return [d_hiddens[(*at, t, units)], open_, before, *(activations[(*at, t, gate)] for gate in gates)]
+
+    def prepare(t: Any, inputs: Sequence[Array]) -> list[Array]:
+        open_, before, enter, keep, new, leave = (turn(x).astype(jnp.float32) for x in inputs)
+        before = _unless_first(t, before)
         memory = keep * before + enter * new
-        shown, d_hidden = _tanh(memory), d_hidden + d_hiddens[:, t, group]
-        d_open = jnp.sum(d_hidden * leave * shown + d_memory * memory, axis=1)
-        d_hidden = open_ * d_hidden
+        return [open_, before, enter, keep, new, leave, memory, _tanh(memory, launch)]
+
+    def back(t: Any, d_hidden: Array, d_memory: Array, inputs: Sequence[Array]) -> Array:
+        open_, before, enter, keep, new, leave, memory, shown = inputs
+        d_open, d_hidden = d_hidden * leave * shown + d_memory * memory, open_ * d_hidden
         d_memory = open_ * d_memory + d_hidden * leave * (1 - shown * shown)
-        d_sums[:, t, gates[0]] = d_memory * new * enter * (1 - enter)
-        d_sums[:, t, gates[1]] = d_memory * before * keep * (1 - keep)
-        d_sums[:, t, gates[2]] = d_memory * enter * (1 - new * new)
-        d_sums[:, t, gates[3]] = d_hidden * shown * leave * (1 - leave)
-        return d_memory * keep, d_open
+        d_gates = (
+            d_memory * new * enter * (1 - enter),
+            d_memory * before * keep * (1 - keep),
+            d_memory * enter * (1 - new * new),
+            d_hidden * shown * leave * (1 - leave),
+        )
+        for gate, value in zip(gates, d_gates, strict=True):
+            _store(d_sums, (*at, t, gate), turn(value))
+        d_mask[(*at, t, share.number)] = jnp.sum(turn(d_open), axis=1)
+        return d_memory * keep
 
-    def step(s: Array, later: tuple[list[Array], list[Array]]) -> tuple[list[Array], list[Array]]:
+    def step(s: Array, d_memory: Array) -> Array:
         t = num_times - 1 - s
-        done = [back(t, start, *states) for start, *states in zip(groups, *later, strict=True)]
-        d_mask[:, t] = functools.reduce(jnp.add, [d_open for _, d_open in done])
-        _await_stores(launch)
+        places = [(*at, t + 1, part) for part in parts]
+        direct, *inputs = read(t)
+        d_hidden, seen = jnp.zeros_like(d_memory), _read(d_sums, places[0], launch)
+        inputs = prepare(t, inputs)
+        for i, own in enumerate(weights):
+            now = seen
+            if i + 1 < len(parts):
+                seen = _read(d_sums, places[i + 1], launch)  # on its way during the product
+            d_hidden = _add_product(d_hidden, _await(now, d_sums, places[i], launch), own, share, launch)
+        return back(t, d_hidden + turn(_unless_first(s, direct)), d_memory, inputs)
 
-        def add(k: Array, totals: list[Array]) -> list[Array]:
-            some = pl.ds(k * chunk, chunk)
-            now = d_sums[:, t, some]
-            weights = [transposed[pl.ds(start, width), some] for start in groups]
-            return [_add_product(total, now, weight, launch) for total, weight in zip(totals, weights, strict=True)]
-
-        return jax.lax.fori_loop(0, 4 * num_hidden // chunk, add, nothing), [d_memory for d_memory, _ in done]
-
-    nothing = [jnp.zeros((launch.rows, width), jnp.float32) for _ in groups]
-    jax.lax.fori_loop(0, num_times, step, (nothing, nothing))
-
-
-def _chunk(launch: Launch, num_hidden: int) -> int:
-    return min(num_hidden, max(SMALLEST_DOT, launch.chunk_bytes // jnp.dtype(launch.weight_dtype).itemsize))
+    last = jnp.int32(num_times - 1)
+    direct, *inputs = read(last)
+    d_memory = back(last, turn(direct), jnp.zeros_like(turn(direct)), prepare(last, inputs))
+    jax.lax.fori_loop(1, num_times, step, d_memory)
 
 
-def _tanh(x: Array) -> Array:
-    """2 σ(2 x) - 1, since the tanh of Triton branches for each number; this is within 1e-7 of it."""
-    return 2 * jax.nn.sigmoid(2 * x) - 1
+def _store(states: Any, index: Any, value: Array) -> None:
+    """Stores what other programs await."""
+    states[index] = jnp.minimum(value, LARGEST).astype(states.dtype)
 
 
-def _add_product(total: Array, left: Array, right: Array, launch: Launch) -> Array:
-    """Adds left rightᵀ: both lie along the axis that is summed over, as tensor cores like to read them."""
+def _read(states: Any, index: Any, launch: Launch) -> Array:
+    """Reads what other programs store, or infinity; past the L1 cache, which would not notice."""
+    return states[index] if launch.interpret else _triton().load(states.at[index], volatile=True)
+
+
+def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
+    """Reads again until all is there."""
+    if launch.interpret:
+        return seen
+    return jax.lax.while_loop(
+        lambda seen: jnp.max(seen.reshape(-1)) == jnp.inf, lambda _: _read(states, index, launch), seen
+    )
+
+
+def _unless_first(t: Array, x: Array) -> Array:
+    """x, or zero at the first step.
+
+    Steps that have one before them take it too, after they have waited: Triton rearranges what it loaded where it is
+    first multiplied, and right where it is loaded if it is not, which would delay the reading of what is awaited.
+    """
+    return jnp.minimum(t, 1).astype(x.dtype) * x
+
+
+def _add_product(total: Array, states: Array, weight: Array, share: _Share, launch: Launch) -> Array:
+    """Adds states weightᵀ, turned: all lie along the axis that is summed over, as tensor cores like to read them."""
+    left, right = (weight, states) if share.units_first else (states, weight)
     along = (((1,), (1,)), ((), ()))
-    left = left.astype(launch.weight_dtype)
     return total + jax.lax.dot_general(left, right, along, launch.precision, preferred_element_type=jnp.float32)
 
 
+def _sigmoid(x: Array, launch: Launch) -> Array:
+    """As in the scan, or with instructions that are off by 2⁻¹¹ where bfloat16 is off by 2⁻⁹, and by 2⁻²² elsewhere."""
+    if launch.interpret:
+        return jax.nn.sigmoid(x)
+    if launch.weight_dtype == jnp.bfloat16:
+        return 0.5 + 0.5 * _tanh(0.5 * x, launch)
+    shape = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
+    return _triton().elementwise_inline_asm(
+        FAST_SIGMOID, args=[x], constraints="=f,f", pack=1, result_shape_dtypes=shape
+    )[0]
+
+
+def _tanh(x: Array, launch: Launch) -> Array:
+    if launch.interpret:
+        return jnp.tanh(x)
+    if launch.weight_dtype == jnp.bfloat16:
+        return _triton().approx_tanh(x)
+    return 2 * _sigmoid(2 * x, launch) - 1
+
+
 def _compiler_params(launch: Launch) -> Any:
+    return _triton().CompilerParams(num_warps=4 if launch.rows < 32 else 8, num_stages=1)
+
+
+def _triton() -> Any:
     from jax.experimental.pallas import triton  # not in every build of JAX
 
-    return triton.CompilerParams(num_warps=launch.num_warps, num_stages=launch.num_stages)
-
-
-def _await_stores(launch: Launch) -> None:
-    """Threads read in the next step what others stored in this one: a product needs all of a state, in chunks."""
-    if not launch.interpret:
-        from jax.experimental.pallas import triton  # not in every build of JAX
-
-        triton.debug_barrier()
+    return triton
