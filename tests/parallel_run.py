@@ -60,12 +60,11 @@ def devices(out: Path) -> None:
 
 def processes(out: Path, process: str, port: str) -> None:
     """Two hosts that train together; the first writes a run folder."""
-    import jax
-
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(process))
     from compile_il.config import Config
     from compile_il.fit import fit
+    from compile_il.parallel import join_hosts
+
+    join_hosts(f"localhost:{port}", num_hosts=2, host=int(process))
 
     found = losses_of("symbols", "relaxed", None)
     model = fit(some_data(), config=Config(**SIZES), out=out.parent / "run")

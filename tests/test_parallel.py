@@ -12,8 +12,9 @@ import jax
 import numpy as np
 import pytest
 
+from compile_il.cli import main
 from compile_il.config import ConfigError
-from compile_il.parallel import make_mesh
+from compile_il.parallel import join_hosts, make_mesh
 from compile_il.runs import MODEL_FOLDER
 from tests.parallel_run import losses_of
 
@@ -76,3 +77,32 @@ def test_shares_must_be_equal(monkeypatch: pytest.MonkeyPatch) -> None:
         make_mesh(3, 32)
     with pytest.raises(ConfigError, match=r"num_devices is 7, and there are 6"):
         make_mesh(7, 32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"coordinator": "first"}, r"coordinator is 'first': name the first host and a free port"),
+        ({"coordinator": "first:port"}, r"coordinator is 'first:port'"),
+        ({"coordinator": "first:1"}, r"num_hosts is None: say how many"),
+        ({"coordinator": "first:1", "num_hosts": 2}, r"host is None: number the hosts from 0 to 1"),
+        ({"coordinator": "first:1", "num_hosts": 2, "host": 2}, r"host is 2: number the hosts from 0 to 1"),
+    ],
+)
+def test_hosts_must_be_told_apart(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        join_hosts(**arguments)
+
+
+def test_hosts_are_joined_from_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    joined: list[Any] = []
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *args, **kwargs: joined.append((args, kwargs)))
+    with pytest.raises(SystemExit):  # the file is looked for when the others have been found
+        main(f"train {tmp_path}/none.npz --out {tmp_path}/run --coordinator first:1 --num-hosts 2 --host 1".split())
+    assert joined == [(("first:1",), {"num_processes": 2, "process_id": 1})]
+
+
+def test_hosts_without_a_meeting_point_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "symbols", "--out", str(tmp_path / "run"), "--num-hosts", "2"])
+    assert "--coordinator first-host:1234" in capsys.readouterr().err

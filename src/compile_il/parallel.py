@@ -3,7 +3,7 @@
 Which demonstrations a batch holds, and which noise is drawn for each, does not depend on the number of devices, so that
 losses are the same up to rounding. Several hosts run the same program each, and find each other beforehand:
 
-    jax.distributed.initialize("first-host:1234", num_processes=2, process_id=0)     # and 1 on the second host
+    join_hosts("first-host:1234", num_hosts=2, host=0)     # and 1 on the second host
     cil.fit(...)
 """
 
@@ -20,6 +20,29 @@ from compile_il.config import ConfigError
 
 SHARES = "shares"
 """The name of the mesh's only axis."""
+
+
+def join_hosts(coordinator: str, *, num_hosts: int | None = None, host: int | None = None) -> None:
+    """Waits for the other hosts, before anything else is computed; their devices count as one's own from then on.
+
+    Args:
+      coordinator: `address:port` of the first host, or `auto` where a cluster's scheduler tells JAX who is who.
+      num_hosts: how many there are.
+      host: which one this is, from 0.
+    """
+    if coordinator == "auto":
+        jax.distributed.initialize()
+        return
+    address, _, port = coordinator.rpartition(":")
+    if not address or not port.isdecimal():
+        raise ConfigError(f"coordinator is {coordinator!r}: name the first host and a free port, first-host:1234.")
+    if num_hosts is None or num_hosts < 1:
+        raise ConfigError(f"num_hosts is {num_hosts}: say how many hosts train together.")
+    if host is None or not 0 <= host < num_hosts:
+        raise ConfigError(f"host is {host}: number the hosts from 0 to {num_hosts - 1}; the coordinator is 0.")
+    # Only processors ask for it: accelerators bring collectives of their own.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(coordinator, num_processes=num_hosts, process_id=host)
 
 
 def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:

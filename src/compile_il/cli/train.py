@@ -22,6 +22,10 @@ class Train:
     compile-il train grid-pickup --num-segments 3 --num-skills 10 --out runs/pickup
 
     compile-il train mine.npz --num-segments None --out runs/mine
+
+    On several hosts, each with the same command but for its number:
+
+    compile-il train mine.npz --out runs/mine --coordinator first-host:1234 --num-hosts 2 --host 0
     """
 
     source: Annotated[str, tyro.conf.arg(metavar="SOURCE"), tyro.conf.Positional]
@@ -32,14 +36,27 @@ class Train:
     """Go on with the run in that folder, from its last checkpoint."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
+    coordinator: str | None = None
+    """Several hosts: address and port of the first one, or `auto` under a scheduler that JAX knows."""
+    num_hosts: int | None = None
+    """Several hosts: how many."""
+    host: int | None = None
+    """Several hosts: the number of this one, from 0."""
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Config)
 
     def run(self, console: Console) -> None:
         """Trains, and says where the model is."""
         from compile_il.fit import Stopped, fit
+        from compile_il.parallel import is_first_process, join_hosts
         from compile_il.runs import holds_run
         from compile_il.training_log import read_log
 
+        if self.coordinator is not None:
+            join_hosts(self.coordinator, num_hosts=self.num_hosts, host=self.host)
+        elif self.num_hosts is not None or self.host is not None:
+            raise ValueError(
+                "Several hosts need to find each other: name the first one, --coordinator first-host:1234."
+            )
         demos = demonstrations_or_world(self.source)
         try:
             fit(
@@ -54,6 +71,8 @@ class Train:
                 raise
             where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
             raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
+        if not is_first_process():
+            return
         for last in read_log(self.out)[-1:]:
             say(console, summary(last, self.config.num_seeds))
         say(
