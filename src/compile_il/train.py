@@ -1,6 +1,7 @@
 """The training step: all seeds at once in one compiled program, with nothing else for a checkpoint to remember."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -49,10 +50,7 @@ class Trainer:
         self.optimiser = optax.adam(learning_rates(config))
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
-        # One program instead of one for each small array, and no effort to make it fast, since it runs once: on a cold
-        # start that is many seconds.
-        skills = eqx.filter_jit(eqx.filter_vmap(make), compiler_options={"xla_backend_optimization_level": 0})(keys)
-        self._params, self._static = eqx.partition(skills, eqx.is_inexact_array)
+        self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
         self._losses = make_losses(self.config, self.rate, source.max_length)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
@@ -162,6 +160,19 @@ def learning_rates(config: Config) -> optax.Schedule:
     last = max(round(config.cooldown * config.num_iterations), 1)
     begin = config.num_iterations - last if config.cooldown else config.num_iterations
     return optax.schedules.linear_schedule(config.learning_rate, 0.0, last, begin)
+
+
+def _make_once(make: Callable[[Key[Array, " seeds"]], Any], keys: Key[Array, " seeds"]) -> Any:
+    """Calls a function that makes networks, as one program instead of one for each small array.
+
+    Since it runs once, no effort is made to make it fast. On a cold start either saves many seconds.
+    """
+    shapes = eqx.filter_eval_shape(make, keys)
+    the_rest = eqx.filter(shapes, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+    draw = jax.jit(
+        lambda keys: eqx.filter(make(keys), eqx.is_array), compiler_options={"xla_backend_optimization_level": 0}
+    )
+    return eqx.combine(draw(keys), the_rest)
 
 
 @functools.partial(jax.jit, static_argnames=("num_blocks", "num_seeds", "batch_size"))
