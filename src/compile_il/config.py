@@ -66,7 +66,7 @@ class Config:
     cooldown: float = 0.2
     """Share of the iterations, the last ones, in which the learning rate falls to zero along a line."""
     duration_weight: float | None = None
-    """Weight of the Poisson factor on segment lengths; 0.3 if None, and 0 where the number of segments is not known."""
+    """Weight of the Poisson factor on segment lengths; if None it is learned, and 0 where their number is not known."""
     duration_rate: float | None = None
     """Expected length of a segment; if None the paper's 3 for relaxed inference, and else the mean in the data."""
     longest_segment: int | None = None
@@ -190,7 +190,7 @@ class Config:
             return dataclasses.replace(self, duration_rate=rate)
         known = self.num_segments is not None
         defaults: dict[str, Any] = {
-            "duration_weight": 0.3 if known else 0.0,
+            "duration_weight": None if known else 0.0,
             "shared_termination": not known,
             "termination_weight": 1.0 if known else 3.0,
         }

@@ -1,10 +1,15 @@
-"""What is known beforehand about the number of segments: a row of log p(M), M = 0, 1, 2, ..."""
+"""What is known beforehand about the number of segments: told, or a row of log p(M), M = 0, 1, 2, ..."""
+
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from compile_il.config import Config
+from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.log_space import LOG_ZERO
 
 
@@ -13,3 +18,32 @@ def unknown_count(config: Config) -> Float[Array, " counts"]:
     counts = jnp.arange(config.max_segments + 1)
     costs = jnp.where(counts == 0, LOG_ZERO, -config.segment_cost * counts)
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
+
+
+def told_counts(num_segments: int | Sequence[int], demos: Demonstrations) -> NDArray[np.integer]:
+    """The number of segments of each demonstration, from one number or one for each; those that cannot be are refused.
+
+    There is at least one segment, and each has a step.
+    """
+    given = _whole_counts(num_segments, len(demos))
+    if (given < 1).any():
+        raise DemonstrationError(f"num_segments is {given.min()}: use at least 1.")
+    if (given > demos.lengths).any():
+        short = int(np.argmax(given > demos.lengths))
+        raise DemonstrationError(
+            f"Demonstration {short} has {demos.lengths[short]} steps, too few for {given[short]} segments: "
+            "lower num_segments, or leave it out."
+        )
+    return given
+
+
+def _whole_counts(num_segments: int | Sequence[int], num_demos: int) -> NDArray[np.integer]:
+    try:
+        given = np.asarray(num_segments)
+    except ValueError:
+        given = np.asarray(None)
+    if not np.issubdtype(given.dtype, np.integer) or given.shape not in ((), (num_demos,)):
+        raise DemonstrationError(
+            f"num_segments is {num_segments}: give a whole number, or one for each of the {num_demos} demonstrations."
+        )
+    return np.broadcast_to(given, (num_demos,))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
-from compile_il.counts import unknown_count
+from compile_il.counts import told_counts, unknown_count
 from compile_il.decoders import Best, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.recursion import exactly
@@ -137,7 +137,7 @@ class Model:
         decoder = self._check_decoder(decoder, best)
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
-        self._check_spaces(demos)
+        self.check_spaces(demos)
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
         asked = trained_with if num_segments is None else num_segments
         if isinstance(asked, str) and decoder == "recognition":
@@ -211,20 +211,12 @@ class Model:
             most = self.config.max_segments if max_segments is None else max_segments
             row = unknown_count(dataclasses.replace(self.config, max_segments=most))
             return np.tile(np.asarray(row, np.float32), (len(demos), 1))
-        given = _whole_counts(num_segments, len(demos))
-        if (given < 1).any():
-            raise DemonstrationError(f"num_segments is {given.min()}: use at least 1.")
-        if (given > demos.lengths).any():
-            short = int(np.argmax(given > demos.lengths))
-            raise DemonstrationError(
-                f"Demonstration {short} has {demos.lengths[short]} steps, too few for {given[short]} segments: "
-                "lower num_segments, or leave it out."
-            )
+        given = told_counts(num_segments, demos)
         return np.asarray(jax.vmap(lambda m: exactly(m, int(given.max())))(jnp.asarray(given)))
 
     def priors(self, max_length: int) -> Priors:
         """Priors over skills and lengths for demonstrations of up to so many steps."""
-        return make_priors(self.config, self.duration_rate, max_length)
+        return make_priors(self.config, self.skills, self.duration_rate, max_length)
 
     def _find(self, batch: Batch, log_counts: Float[Array, "B counts"], decoder: Decoder, best: Best) -> Found:
         if decoder == "recognition":
@@ -244,7 +236,8 @@ class Model:
 
         return save(self, folder, overwrite=overwrite)
 
-    def _check_spaces(self, demos: Demonstrations) -> None:
+    def check_spaces(self, demos: Demonstrations) -> None:
+        """Refuses demonstrations that look or act otherwise than those the model was trained on."""
         space = self.skills.space
         mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
         theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
@@ -263,18 +256,6 @@ class Model:
                 f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
                 f"{largest}: use demonstrations from the same spaces, or train another model."
             )
-
-
-def _whole_counts(num_segments: int | Sequence[int], num_demos: int) -> NDArray[np.integer]:
-    try:
-        given = np.asarray(num_segments)
-    except ValueError:
-        given = np.asarray(None)
-    if not np.issubdtype(given.dtype, np.integer) or given.shape not in ((), (num_demos,)):
-        raise DemonstrationError(
-            f"num_segments is {num_segments}: give a whole number, or one for each of the {num_demos} demonstrations."
-        )
-    return np.broadcast_to(given, (num_demos,))
 
 
 def scores_of(model: Model, demos: Demonstrations, found: Segments, num_segments: SegmentCount = None) -> Scores:

@@ -43,6 +43,7 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
         _new_skill_policies(config, space, scaling, policy_key),
         shared_termination=bool(config.shared_termination),
         termination_weight=config.termination_weight or 1.0,
+        learned_durations=config.duration_weight is None,
         key=stop_key,
     )
 
@@ -100,27 +101,28 @@ def make_losses(config: Config, rate: float, max_length: int) -> Losses:
     """
     if config.inference == "relaxed":
         return _relaxed(config, rate)
-    priors = make_priors(config, rate, max_length)
     count = config.num_segments
     log_count = unknown_count(config) if count is None else exactly(count, count)
 
     def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Float[Array, " B"]:
         del keys, iteration  # nothing is drawn, and nothing changes on the way
-        return -log_likelihoods(skills, batch, priors, log_count)
+        return -log_likelihoods(skills, batch, make_priors(config, skills, rate, max_length), log_count)
 
     return losses
 
 
-def make_priors(config: Config, rate: float, max_length: int) -> Priors:
+def make_priors(config: Config, skills: Skills | RelaxedSkills, rate: float, max_length: int) -> Priors:
     """Priors over skills and lengths, for demonstrations of up to so many steps.
 
     The policies of the paper's model have no other factor for lengths than its Poisson, so there it has weight 1.
     """
     longest = min(max_length, config.longest_segment or max_length)
-    weight = 1.0 if config.inference == "relaxed" else config.duration_weight or 0.0
-    return Priors(
-        jnp.full((config.num_skills,), -jnp.log(config.num_skills)), poisson_log_duration(rate, weight, longest)
-    )
+    if isinstance(skills, Skills) and skills.durations is not None:
+        log_duration = skills.durations.log_duration(rate, longest)
+    else:
+        weight = 1.0 if config.inference == "relaxed" else config.duration_weight or 0.0
+        log_duration = poisson_log_duration(rate, weight, longest)
+    return Priors(jnp.full((config.num_skills,), -jnp.log(config.num_skills)), log_duration)
 
 
 def _relaxed(config: Config, rate: float) -> Losses:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.batches import Batch, unpack
+from compile_il.exact.durations import LearnedWeight
 from compile_il.exact.scores import StepScores
 from compile_il.networks import GridEmbedding, Space, halved
 from compile_il.policies import SkillPolicies, View
@@ -25,6 +26,8 @@ class Skills(eqx.Module):
 
     policies: SkillPolicies
     stopping: eqx.nn.MLP
+    durations: LearnedWeight | None
+    """Of the factor for lengths, where it is learned."""
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
     termination_weight: float = eqx.field(static=True)
@@ -36,6 +39,7 @@ class Skills(eqx.Module):
         *,
         shared_termination: bool,
         termination_weight: float,
+        learned_durations: bool,
         key: PRNGKeyArray,
     ):
         num_rules = 1 if shared_termination else policies.num_skills
@@ -43,6 +47,7 @@ class Skills(eqx.Module):
         width = 2 * hidden_dim + policies.actions.width
         self.policies = policies
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
+        self.durations = LearnedWeight() if learned_durations else None
         self.space, self.num_skills, self.termination_weight = space, policies.num_skills, termination_weight
 
     def stop_logits(

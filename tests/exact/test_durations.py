@@ -1,10 +1,13 @@
 """The duration factor against SciPy's Poisson."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from compile_il.exact.durations import poisson_log_duration
+from compile_il.exact.durations import FIRST_WEIGHT, LearnedWeight, poisson_log_duration
 
 
 @pytest.mark.parametrize(("rate", "longest"), [(0.5, 4), (3.0, 10), (20.0, 12), (150.0, 400)])
@@ -23,3 +26,26 @@ def test_how_long_a_segment_may_be_changes_nothing_else() -> None:
 
 def test_sums_to_one() -> None:
     np.testing.assert_allclose(np.exp(poisson_log_duration(4.0, 1.0, 60)[1:]).sum(), 1.0, rtol=1e-5)
+
+
+def test_a_learned_weight_begins_small_and_stays_between_0_and_1() -> None:
+    start = LearnedWeight()
+    np.testing.assert_allclose(start.weight, FIRST_WEIGHT, rtol=1e-5)
+    for position in (-50.0, 50.0):
+        moved = eqx.tree_at(lambda durations: durations.position, start, jnp.array(position))
+        assert 0 <= moved.weight <= 1
+
+
+def test_a_learned_factor_is_a_distribution_of_lengths() -> None:
+    found = LearnedWeight().log_duration(6.0, 40)
+    np.testing.assert_allclose(jnp.sum(jnp.exp(found[1:])), 1.0, rtol=1e-5)
+    tempered = poisson_log_duration(6.0, FIRST_WEIGHT, 40)
+    np.testing.assert_allclose(found[2:] - found[1], tempered[2:] - tempered[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("lengths", "rises"), [([5, 6, 7, 6], True), ([1, 1, 2, 20], False)])
+def test_regular_lengths_raise_the_weight_and_others_lower_it(lengths: list[int], rises: bool) -> None:
+    def log_likelihood(durations: LearnedWeight) -> jax.Array:
+        return jnp.sum(durations.log_duration(6.0, 40)[jnp.array(lengths)])
+
+    assert (jax.grad(log_likelihood)(LearnedWeight()).position > 0) == rises

@@ -4,12 +4,21 @@
 
 Deviation: the paper truncates at the sequence's end, so its normaliser depends on where a segment starts; as a factor
 of a likelihood that also has a termination model, one normaliser for all segments of all demonstrations is enough, and
-the weight tempers it.
+the weight tempers it. Lengths of skills vary more than those of a Poisson do, and by how much is the data's affair: so
+the weight w can be learned, as a parameter of p(d)^w / Σ_d p(d)^w, between 0, where any length is as good as any other,
+and 1, the paper's prior.
 """
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
+from jax.nn import logsumexp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
+
+FIRST_WEIGHT = 0.3
+"""Where learning the weight begins; too small to do harm while nothing is known about lengths."""
+STRIDE = 10.0
 
 
 def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Array, " lengths"]:
@@ -23,3 +32,23 @@ def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Arra
     durations = jnp.arange(longest + 1)
     log_poisson = durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
     return weight * (log_poisson - jnp.log1p(-jnp.exp(-rate)))
+
+
+class LearnedWeight(eqx.Module):
+    """The weight of the Poisson, as a parameter."""
+
+    position: Float[Array, ""]
+    """The weight's logit, in steps that are large enough for an optimiser whose steps suit networks."""
+
+    def __init__(self) -> None:
+        self.position = jnp.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE
+
+    @property
+    def weight(self) -> Float[Array, ""]:
+        """Between 0 and 1."""
+        return jax.nn.sigmoid(STRIDE * self.position)
+
+    def log_duration(self, rate: float, longest: int) -> Float[Array, " lengths"]:
+        """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used."""
+        tempered = self.weight * poisson_log_duration(rate, 1.0, longest)
+        return tempered - logsumexp(tempered[1:])

@@ -22,6 +22,7 @@ from compile_il.evaluate import TEST_SEED, VALIDATION_SEED
 from compile_il.generate import demonstrate
 from compile_il.model import Model
 from compile_il.results import write_result
+from compile_il.skills import Skills
 from compile_il.sources import make_source
 from compile_il.train import Trainer
 from compile_il.worlds import GridWorld
@@ -48,8 +49,8 @@ class Run:
     """Result file."""
     data: tuple[str, ...] = ("grid-pickup", "grid-visit", "reacher", *FIXED_ORDERS)
     """Worlds, and kinds of a fixed order."""
-    weights: tuple[float, ...] = (0.0, 0.3, 1.0)
-    """Weights of the duration factor."""
+    weights: tuple[float | None, ...] = (0.0, None, 1.0)
+    """Weights of the duration factor; None is learned, as by default."""
     num_iterations: int = 3000
     """Steps of training."""
     num_seeds: int = 5
@@ -73,8 +74,9 @@ def main(run: Run) -> None:
         figures[name] = {}
         for weight in run.weights:
             config = Config(num_iterations=run.num_iterations, num_seeds=run.num_seeds, duration_weight=weight)
-            figures[name][str(weight)] = [describe(model, test) for model in train(source, config)]
-            print(name, weight, _means(figures[name][str(weight)]), flush=True)
+            key = "learned" if weight is None else str(weight)
+            figures[name][key] = [describe(model, test) for model in train(source, config)]
+            print(name, key, _means(figures[name][key]), flush=True)
     seeds = list(range(run.num_seeds))
     config_json = dataclasses.asdict(run) | {"out": run.out.name}
     write_result(run.out, config=config_json, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
@@ -101,11 +103,13 @@ def train(source: Demonstrations | str, config: Config) -> list[Model]:
 
 
 def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
-    """Boundary scores, and how many demonstrations have a segment of a single step, found and in truth."""
+    """The weight, boundary scores, and how many demonstrations have a segment of one step, found and in truth."""
     found, true = model.segment(demos), demos.truth.boundaries
     scores = model.score(demos)
     assert true is not None, "worlds know their boundaries"
+    learned = model.skills.durations if isinstance(model.skills, Skills) else None
     return {
+        "weight": float(learned.weight) if learned else float(model.config.duration_weight or 0.0),
         "boundary_accuracy": scores.boundary_accuracy,
         "f1": scores.f1,
         "true_boundaries_found": float(
