@@ -1,9 +1,28 @@
 """Scores against cases worked by hand."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
-from compile_il.metrics import boundary_accuracy, boundary_f1, score_boundaries
+from compile_il.metrics import (
+    boundary_accuracy,
+    boundary_f1,
+    label_agreement,
+    match_labels,
+    mean_iou,
+    normalised_mutual_information,
+    score_boundaries,
+    score_labels,
+    segmental_f1,
+    step_labels,
+    summarise,
+)
 
 
 def lists(*rows: list[int]) -> list[np.ndarray]:
@@ -47,3 +66,147 @@ def test_all_scores() -> None:
     assert scores.f1 == pytest.approx(4 / 7)  # precision 2/3, recall 2/4
     assert scores.f1_tolerance_1 == pytest.approx(2 * 0.75 / 1.75)  # precision 3/3, recall 3/4
     assert scores.count_accuracy == 1 / 2
+
+
+def test_labels_of_steps() -> None:
+    found = step_labels(lists([2, 3], []), lists([7, 1, 7], [4]), [5, 2])
+    np.testing.assert_array_equal(np.concatenate(found), [7, 7, 1, 7, 7, 4, 4])
+
+
+def test_agreement_is_that_of_the_best_names() -> None:
+    # Skill 5 is type 0 in 3 steps and type 1 in 1, skill 2 is type 0 in 1 and type 1 in 2: 5 of 7 agree.
+    found, true = lists([5, 5, 5, 2], [5, 2, 2]), lists([0, 0, 0, 0], [1, 1, 1])
+    assert label_agreement(found, true) == 5 / 7
+    np.testing.assert_array_equal(np.concatenate(match_labels(found, true)), [0, 0, 0, 1, 0, 1, 1])
+
+
+def test_agreement_weighs_all_pairs_at_once() -> None:
+    # Taking the best pair first, skill 0 for type 0 (4 steps), would leave nothing for skill 1: 4 of 10 agree.
+    found, true = lists([0] * 7 + [1] * 3), lists([0] * 4 + [1] * 3 + [0] * 3)
+    assert label_agreement(found, true) == 6 / 10
+
+
+def test_a_skill_without_a_type_is_never_right() -> None:
+    for first, second in ((0, 3), (-1, 3), (-2, -1)):
+        found, true = lists([0, 1, 2, 2]), lists([first, first, second, second])
+        assert label_agreement(found, true) == 3 / 4
+        (matched,) = match_labels(found, true)
+        assert len(np.unique(matched)) == 3
+        assert sum(np.isin(matched, [first, second])) == 3
+
+
+def test_iou_counts_steps_of_each_label() -> None:
+    # Label 0: 2 in common of 4 in either; label 1: 1 of 4; label 9 is only found, and is no class of its own.
+    assert mean_iou(lists([0, 0, 0, 1], [1, 9]), lists([0, 0, 1, 1], [0, 1])) == (2 / 4 + 1 / 4) / 2
+
+
+def test_segments_are_found_if_they_overlap_enough() -> None:
+    true = lists([0] * 4 + [1] * 6)
+    found = lists([0] * 2 + [1] * 8)  # overlaps are 2/4 and 6/8
+    assert segmental_f1(found, true, overlap=0.5) == 1
+    assert segmental_f1(found, true, overlap=0.6) == 1 / 2
+    assert segmental_f1(found, true, overlap=0.76) == 0
+
+
+def test_segments_count_once_and_only_with_their_label() -> None:
+    true = lists([0] * 6)
+    # Three segments are found for one, and only one can be right: precision 1/3, recall 1.
+    assert segmental_f1(lists([0, 0, 0, 1, 0, 0]), true, overlap=0.25) == pytest.approx(2 * (1 / 3) / (1 / 3 + 1))
+    assert segmental_f1(lists([1] * 6), true, overlap=0.1) == 0
+
+
+def test_segments_do_not_reach_into_other_demonstrations() -> None:
+    assert segmental_f1(lists([0, 0], [0, 0]), lists([0, 0], [0, 0]), overlap=1.0) == 1
+    # One of two found, one of three true: 2 * 1/2 * 1/3 / (5/6).
+    assert segmental_f1(lists([0, 0], [0, 0]), lists([0, 0], [1, 2]), overlap=0.5) == pytest.approx(2 / 5)
+
+
+ragged = st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=9), min_size=1)
+
+
+def apart(pairs: list[list[tuple[int, int]]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return lists(*([a for a, _ in row] for row in pairs)), lists(*([b for _, b in row] for row in pairs))
+
+
+@given(ragged, st.permutations(range(5)))
+def test_how_skills_are_numbered_changes_nothing(pairs: list[list[tuple[int, int]]], names: list[int]) -> None:
+    found, true = apart(pairs)
+    renamed = [np.array(names, np.int32)[part] for part in found]
+    first, second = score_labels(found, true), score_labels(renamed, true)
+    # Of matchings that agree equally often, either may be taken, and the other scores may then differ.
+    np.testing.assert_allclose(first[:2], second[:2], atol=1e-12)
+    assert all(0 <= score <= 1 for score in (*first, *second))
+
+
+@given(ragged, st.permutations(range(5)))
+def test_perfect_labels_have_perfect_scores(pairs: list[list[tuple[int, int]]], names: list[int]) -> None:
+    _, true = apart(pairs)
+    renamed = [np.array(names, np.int32)[part] for part in true]
+    np.testing.assert_allclose(score_labels(renamed, true), 1.0)
+
+
+@given(ragged)
+def test_information_and_agreement_as_in_scikit_learn(pairs: list[list[tuple[int, int]]]) -> None:
+    found, true = apart(pairs)
+    ours, theirs = np.concatenate(found), np.concatenate(true)
+    expected = normalized_mutual_info_score(theirs, ours)
+    assert normalised_mutual_information(found, true) == pytest.approx(expected, abs=1e-9)
+    table = contingency_matrix(ours, theirs)
+    best = max(sum(table[rows, columns]) for rows, columns in every_matching(*table.shape))
+    assert label_agreement(found, true) == pytest.approx(best / len(theirs))
+
+
+def every_matching(num_rows: int, num_columns: int) -> Any:
+    """All ways to pair rows with columns, as many as there can be."""
+    if num_rows > num_columns:
+        return ((columns, rows) for rows, columns in every_matching(num_columns, num_rows))
+    return ((list(range(num_rows)), list(p)) for p in itertools.permutations(range(num_columns), num_rows))
+
+
+def test_independent_labels_share_no_information() -> None:
+    assert normalised_mutual_information(lists([0, 0, 1, 1]), lists([0, 1, 0, 1])) == pytest.approx(0, abs=1e-12)
+    assert normalised_mutual_information(lists([0, 0]), lists([0, 1])) == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "true", "message"),
+    [
+        ([np.zeros((3, 2))], lists([0, 0, 0]), r"demonstration 0 are float64 of shape \(3, 2\).*Gaussian codes"),
+        (lists([0, 0]), lists([0, 0, 0]), r"Demonstration 0 has 2 found labels and 3 true ones"),
+        (lists([0], [1]), lists([0]), r"labels of 2 and of 1 demonstrations"),
+        ([], [], r"labels of 0 and of 0"),
+    ],
+)
+def test_labels_that_cannot_be_compared(found: Any, true: Any, message: str) -> None:
+    for score in (score_labels, mean_iou, normalised_mutual_information):
+        with pytest.raises(ValueError, match=message):
+            score(found, true)
+
+
+def test_an_overlap_is_a_share() -> None:
+    with pytest.raises(ValueError, match=r"overlap is 50: use a share"):
+        segmental_f1(lists([0]), lists([0]), overlap=50)
+
+
+def test_a_summary_of_seeds() -> None:
+    summary = summarise([0.9, 0.7, 0.8])
+    assert summary.mean == pytest.approx(0.8)
+    assert summary.std == pytest.approx(0.1)  # over n - 1
+    # The lowest of 27 equally likely resamples is 0.7 three times, with probability 1/27 > 2.5 %.
+    assert summary.low == pytest.approx(0.7)
+    assert summary.high == pytest.approx(0.9)
+    assert summarise([0.9, 0.7, 0.8]) == summary  # the same each time
+
+
+def test_the_interval_covers_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    trials = [summarise(rng.normal(size=40), num_resamples=500) for _ in range(400)]
+    assert 0.90 < np.mean([trial.low <= 0 <= trial.high for trial in trials]) < 0.98
+
+
+def test_a_single_seed_has_no_spread() -> None:
+    summary = summarise([0.5])
+    assert (summary.mean, summary.low, summary.high) == (0.5, 0.5, 0.5)
+    assert np.isnan(summary.std)
+    with pytest.raises(ValueError, match=r"shape \(0,\): give a list with one number for each seed"):
+        summarise([])

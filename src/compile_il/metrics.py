@@ -1,4 +1,8 @@
-"""How good a segmentation is, where the truth is known (paper, appendix "Evaluation details")."""
+"""How good a segmentation is, where the truth is known (paper, appendix "Evaluation details").
+
+Boundaries are scored as in the paper. What segments do is scored by labels, the skill or the task type of each step, as
+in the literature on segmenting actions; all demonstrations are counted together.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Boundaries = Sequence[NDArray[np.integer]]
+Labels = Sequence[NDArray[np.integer]]
+"""For each demonstration, a whole number for each of its steps."""
 
 
 class Scores(NamedTuple):
@@ -52,3 +58,190 @@ def score_boundaries(found: Boundaries, true: Boundaries) -> Scores:
         f1_tolerance_1=boundary_f1(found, true, tolerance=1),
         count_accuracy=float(np.mean([len(f) == len(t) for f, t in zip(found, true, strict=True)])),
     )
+
+
+class LabelScores(NamedTuple):
+    """How well skills agree with task types, between 0 and 1; how skills are numbered makes no difference."""
+
+    agreement: float
+    """Share of steps with the right task type, each skill standing for one type and each type for one skill."""
+    nmi: float
+    """Normalised mutual information; unlike the others it forgives several skills for one type."""
+    mean_iou: float
+    """Over task types, steps in common over steps of either, with skills matched as for the agreement."""
+    segmental_f1_10: float
+    """F1 of whole segments that overlap by 10 % with one of the same type, with skills matched in the same way."""
+    segmental_f1_25: float
+    """The same at 25 %."""
+    segmental_f1_50: float
+    """The same at 50 %."""
+
+
+def step_labels(boundaries: Boundaries, codes: Labels, lengths: Sequence[int] | NDArray[np.integer]) -> Labels:
+    """The code of each step, from inner boundaries, the codes of the segments between them, and numbers of steps."""
+    lists = zip(boundaries, codes, lengths, strict=True)
+    return [each[np.searchsorted(inner, np.arange(length), side="right")] for inner, each, length in lists]
+
+
+def score_labels(found: Labels, true: Labels) -> LabelScores:
+    """Compares the skill of each step with its true task type."""
+    matched = match_labels(found, true)
+    return LabelScores(
+        agreement=float(np.mean(_joined(matched) == _joined(true))),
+        nmi=normalised_mutual_information(found, true),
+        mean_iou=mean_iou(matched, true),
+        segmental_f1_10=segmental_f1(matched, true, overlap=0.10),
+        segmental_f1_25=segmental_f1(matched, true, overlap=0.25),
+        segmental_f1_50=segmental_f1(matched, true, overlap=0.50),
+    )
+
+
+def label_agreement(found: Labels, true: Labels) -> float:
+    """max_σ 1/N Σ_t 1[σ(found_t) = true_t] over one-to-one maps σ from skills to task types (Hungarian method)."""
+    return float(np.mean(_joined(match_labels(found, true)) == _joined(true)))
+
+
+def match_labels(found: Labels, true: Labels) -> Labels:
+    """Found labels in the words of the truth: each is renamed to the one task type that the best matching gives it.
+
+    The matching is one to one and has the most steps in common. Labels that are left over, where there are more of them
+    than types, become negative numbers, which are no type.
+    """
+    from scipy.optimize import linear_sum_assignment  # takes half a second, which most uses of the package need not pay
+
+    counts = _count_pairs(found, true)
+    # Those left over are numbered from below all that the truth knows, lest they become right by chance.
+    lowest = min(int(counts.true.min()), 0)
+    names = lowest - 1 - np.arange(len(counts.found))
+    rows, columns = linear_sum_assignment(counts.pairs, maximize=True)
+    names[rows] = counts.true[columns]
+    return [names[np.searchsorted(counts.found, part)] for part in found]
+
+
+def normalised_mutual_information(found: Labels, true: Labels) -> float:
+    """2 I(found; true) / (H(found) + H(true)), over steps; 1 where there is one label on either side."""
+    joint = _count_pairs(found, true).pairs / sum(map(len, true))
+    entropies = _entropy(joint.sum(axis=1)) + _entropy(joint.sum(axis=0))
+    if entropies == 0:
+        return 1.0
+    return max(2 * (entropies - _entropy(joint.ravel())) / entropies, 0.0)
+
+
+def mean_iou(found: Labels, true: Labels) -> float:
+    """Mean over true labels c of |found = c and true = c| / |found = c or true = c|, counted in steps.
+
+    Labels must have the same meaning on both sides; see `match_labels`.
+    """
+    _check_labels(found, true)
+    ours, theirs = _joined(found), _joined(true)
+    masks = [(ours == label, theirs == label) for label in np.unique(theirs)]
+    return float(np.mean([np.sum(a & b) / np.sum(a | b) for a, b in masks]))
+
+
+def segmental_f1(found: Labels, true: Labels, overlap: float) -> float:
+    """F1 of segments, where one is found if it overlaps enough with a true one of its label (Lea et al., CVPR 2017).
+
+    A segment is a run of steps with one label. From left to right, each found segment is compared with the true segment
+    of the same label of which it shares most, measured as steps in common over steps of either. It is a hit if that is
+    at least `overlap` and no other has hit the same before. Deviation: hits are counted over all demonstrations, as
+    boundaries are, where Lea et al. average the F1 of each.
+
+    Labels must have the same meaning on both sides; see `match_labels`.
+    """
+    _check_labels(found, true)
+    if not 0 < overlap <= 1:
+        raise ValueError(f"overlap is {overlap}: use a share above 0 and up to 1, such as 0.5.")
+    ours, theirs = [_runs(part) for part in found], [_runs(part) for part in true]
+    hits = sum(_num_hits(f, t, overlap) for f, t in zip(ours, theirs, strict=True))
+    return 2 * hits / (sum(len(f.labels) for f in ours) + sum(len(t.labels) for t in theirs))
+
+
+class Summary(NamedTuple):
+    """One score over several seeds."""
+
+    mean: float
+    std: float
+    """Standard deviation with ddof = 1; not a number for a single seed."""
+    low: float
+    """Lower end of the 95 % interval of the mean."""
+    high: float
+
+
+def summarise(values: Sequence[float], *, num_resamples: int = 10_000, seed: int = 0) -> Summary:
+    """Mean, spread and a 95 % interval of the mean by the percentile bootstrap.
+
+    With few seeds the interval is narrow: a resample of five seeds never leaves their range.
+    """
+    given = np.asarray(values, np.float64)
+    if given.ndim != 1 or len(given) == 0:
+        raise ValueError(f"Values have the shape {given.shape}: give a list with one number for each seed.")
+    chosen = np.random.default_rng(seed).integers(0, len(given), (num_resamples, len(given)))
+    low, high = np.percentile(given[chosen].mean(axis=1), [2.5, 97.5])
+    std = float(given.std(ddof=1)) if len(given) > 1 else float("nan")
+    return Summary(float(given.mean()), std, float(low), float(high))
+
+
+class _Counts(NamedTuple):
+    """How many steps have each pair of labels."""
+
+    found: NDArray[np.integer]
+    true: NDArray[np.integer]
+    pairs: NDArray[np.int64]
+
+
+def _count_pairs(found: Labels, true: Labels) -> _Counts:
+    _check_labels(found, true)
+    ours, our_index = np.unique(_joined(found), return_inverse=True)
+    theirs, their_index = np.unique(_joined(true), return_inverse=True)
+    pairs = np.bincount(our_index * len(theirs) + their_index, minlength=len(ours) * len(theirs))
+    return _Counts(ours, theirs, pairs.reshape(len(ours), len(theirs)))
+
+
+def _joined(labels: Labels) -> NDArray[np.integer]:
+    return np.concatenate([np.asarray(part) for part in labels])
+
+
+def _check_labels(found: Labels, true: Labels) -> None:
+    if len(found) != len(true) or len(true) == 0:
+        raise ValueError(f"There are labels of {len(found)} and of {len(true)} demonstrations: give both of the same.")
+    for i, (ours, theirs) in enumerate(zip(found, true, strict=True)):
+        for part in map(np.asarray, (ours, theirs)):
+            if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+                raise ValueError(
+                    f"Labels of demonstration {i} are {part.dtype} of shape {part.shape}: give one whole number for "
+                    "each step. Gaussian codes are no labels."
+                )
+        if len(ours) != len(theirs) or len(ours) == 0:
+            raise ValueError(
+                f"Demonstration {i} has {len(ours)} found labels and {len(theirs)} true ones: give one for each step."
+            )
+
+
+def _entropy(probs: NDArray[np.float64]) -> float:
+    some = probs[probs > 0]
+    return float(-np.sum(some * np.log(some)))
+
+
+class _Runs(NamedTuple):
+    """Stretches of equal labels; ends are exclusive."""
+
+    labels: NDArray[np.integer]
+    starts: NDArray[np.integer]
+    ends: NDArray[np.integer]
+
+
+def _runs(labels: NDArray[np.integer]) -> _Runs:
+    starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
+    return _Runs(labels[starts], starts, np.append(starts[1:], len(labels)))
+
+
+def _num_hits(found: _Runs, true: _Runs, overlap: float) -> int:
+    used = np.zeros(len(true.labels), bool)
+    for label, start, end in zip(*found, strict=True):
+        shared = np.minimum(end, true.ends) - np.maximum(start, true.starts)
+        either = np.maximum(end, true.ends) - np.minimum(start, true.starts)
+        iou = np.where(label == true.labels, np.maximum(shared, 0) / either, 0.0)
+        best = int(np.argmax(iou))
+        if iou[best] >= overlap:
+            used[best] = True
+    return int(used.sum())

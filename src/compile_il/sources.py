@@ -57,10 +57,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         return _data_source(demos, config)
     if not isinstance(demos, str | World):
         raise not_demonstrations(demos, otherwise=", or a world or its name")
-    world = demos
-    if isinstance(world, str):
-        named = make_world(world, num_tasks=config.expected_segments)
-        world = dataclasses.replace(named, max_steps=TRAINING_STEPS) if world.startswith("grid") else named
+    world = training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
     if config.num_segments is not None:
         _check_long_enough(sample, config.num_segments)
@@ -75,6 +72,12 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         # Time grows with the square of it, and hardly any demonstration is as long as a world allows.
         max_length=min(limit, math.ceil(ROOM_FOR_LONGER * sample.max_length)),
     )
+
+
+def training_world(name: str, num_tasks: int) -> World:
+    """A world by its name, with demonstrations for training, cut as in the paper."""
+    world = make_world(name, num_tasks=num_tasks)
+    return dataclasses.replace(world, max_steps=TRAINING_STEPS) if name.startswith("grid") else world
 
 
 def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:

@@ -1,0 +1,51 @@
+"""Other ways to segment demonstrations, each as good as its idea allows.
+
+All follow one protocol: settings are `fit` to training demonstrations, and what comes of it cuts others into told
+numbers of segments.
+
+    cutter = ChangePoints(method="kernel").fit(train)
+    found = cutter.segment(demos, num_segments=3)
+    score_boundaries(found.boundaries, demos.truth.boundaries)
+
+| baseline | idea |
+|---|---|
+| `EqualCuts` | segments of equal length |
+| `ChangePoints` | ruptures: where features change most, by squared distance or by a kernel |
+| `HiddenMarkov` | hmmlearn: states of a Gaussian hidden Markov model |
+| `LSTMSurprisal` | the paper's: actions that a policy with a memory does not expect |
+| `vae_bc_settings` | the paper's, for imitation: one code for the whole demonstration, no boundaries |
+
+Change points and hidden Markov models need the extra `baselines`. What they look at is best chosen on levels that are
+not reported:
+
+    choice = best_on([ChangePoints(view=view) for view in views_for(train)], train, validation)
+"""
+
+from compile_il.baselines.baseline import Baseline, Cuts, Segmenter
+from compile_il.baselines.choice import Choice, best_on
+from compile_il.baselines.equal import EqualCuts
+from compile_il.baselines.features import View, views_for
+from compile_il.baselines.hmm import HiddenMarkov, HiddenMarkovCuts
+from compile_il.baselines.ruptures_cuts import ChangePointCuts, ChangePoints
+from compile_il.baselines.surprisal import LSTMSurprisal, SurprisalCuts, surprisal_settings
+from compile_il.baselines.vae_bc import vae_bc_settings, without_end
+
+__all__ = [
+    "Baseline",
+    "ChangePointCuts",
+    "ChangePoints",
+    "Choice",
+    "Cuts",
+    "EqualCuts",
+    "HiddenMarkov",
+    "HiddenMarkovCuts",
+    "LSTMSurprisal",
+    "Segmenter",
+    "SurprisalCuts",
+    "View",
+    "best_on",
+    "surprisal_settings",
+    "vae_bc_settings",
+    "views_for",
+    "without_end",
+]

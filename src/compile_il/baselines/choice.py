@@ -1,0 +1,41 @@
+"""Settings of baselines chosen as those of models are: by their scores on levels that are then not reported."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from compile_il.baselines.baseline import Baseline, Segmenter
+from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.metrics import boundary_f1
+
+
+class Choice(NamedTuple):
+    """The best of several settings."""
+
+    baseline: Baseline
+    fitted: Segmenter
+    f1: float
+    """Of boundaries, on the validation levels."""
+
+
+def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: Demonstrations) -> Choice:
+    """Fits each candidate, and keeps the one with the best F1 of boundaries where their true number is told.
+
+    Args:
+      candidates: settings to choose from; the first one is kept where several are equally good.
+      train: what they are fitted to.
+      validation: others, with known boundaries.
+    """
+    true = validation.truth.boundaries
+    if true is None:
+        raise DemonstrationError(
+            "The true boundaries of the validation set are not known: there is nothing to choose by."
+        )
+    if not candidates:
+        raise ValueError("There is nothing to choose from: give at least one candidate.")
+    counts = [len(inner) + 1 for inner in true]
+    choices = []
+    for baseline in candidates:
+        fitted = baseline.fit(train)
+        found = fitted.segment(validation.with_labels(), counts)
+        choices.append(Choice(baseline, fitted, boundary_f1(found.boundaries, true)))
+    return max(choices, key=lambda choice: choice.f1)

@@ -1,0 +1,157 @@
+"""What change-point and hidden Markov libraries are fed: a vector for each step, as a practitioner would make it.
+
+Observations s_t are flattened (symbols one-hot), and each column is brought to zero mean and unit spread over the
+training set. Where there are many columns, as in grids, they are replaced by their first principal components, again
+of unit spread, since hundreds of cells that hardly ever change would drown the rest. Actions a_t, one-hot where they
+are discrete, follow, standardised as well.
+
+What of it tells boundaries depends on the world and on the method, and is there to be chosen on validation levels
+(`View`, `best_on`): states show an object that has been picked up and is gone, while visits only show in what is done;
+and what is the same in all of a demonstration says nothing to change points, but to a mixture says most of all.
+"""
+
+import dataclasses
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.networks import Space
+from compile_il.sources import space_of
+
+Reads = Literal["states", "actions", "both"]
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What a baseline looks at."""
+
+    reads: Reads = "both"
+    """States, actions, or both."""
+    relative: bool = False
+    """Whether states are taken less the first one of their demonstration, which leaves what has changed since."""
+    num_components: int = 32
+    """Principal components that stand for states with more columns."""
+
+    def __post_init__(self) -> None:
+        if self.reads not in get_args(Reads):
+            raise ValueError(f'reads is {self.reads!r}: use "states", "actions" or "both".')
+        if self.num_components < 1:
+            raise ValueError(f"num_components is {self.num_components}: use at least 1.")
+
+
+def views_for(demos: Demonstrations) -> list[View]:
+    """All there are to choose from; without states, one."""
+    reads: list[Reads] = [] if demos.observation_shape == (0,) else ["states", "both"]
+    return [View("actions"), *(View(read, relative) for read in reads for relative in (False, True))]
+
+
+MOST_ROWS = 8192
+"""Steps that principal components, and first guesses at clusters, are computed from."""
+_LEAST_SPREAD = 1e-6
+"""Columns (or components, relative to the first) that spread less are constant."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """From demonstrations to one vector for each step. Made by `Features.of`."""
+
+    view: View
+    space: Space
+    state_map: "Standard"
+    components: Float[np.ndarray, "D C"]
+    """Directions in the space of states, divided by the spread along them; the identity where columns are few."""
+    action_map: "Standard"
+
+    @classmethod
+    def of(cls, demos: Demonstrations, view: View) -> Self:
+        """Learns means, spreads and components from a training set."""
+        if view.reads == "states" and demos.observation_shape == (0,):
+            raise DemonstrationError('These demonstrations have no states: pass reads="actions".')
+        space = space_of(demos)
+        states = [_flat_states(frames[:-1], space, view.relative) for frames in demos.observations]
+        state_map = Standard.of(states)
+        rows = np.concatenate(states)
+        rows = state_map(rows[:: -(-len(rows) // MOST_ROWS)])
+        action_map = Standard.of([_flat_actions(part, space) for part in demos.actions])
+        return cls(view, space, state_map, _components(rows, view.num_components), action_map)
+
+    def __call__(self, demos: Demonstrations) -> list[Float[np.ndarray, "T columns"]]:
+        """The vectors of each demonstration's steps."""
+        _check_same(space_of(demos), self.space)
+        return [
+            np.concatenate([self._of_states(frames[:-1]), self._of_actions(actions)], axis=1)
+            for frames, actions in zip(demos.observations, demos.actions, strict=True)
+        ]
+
+    def _of_states(self, frames: NDArray[Any]) -> Float[np.ndarray, "T columns"]:
+        if self.view.reads == "actions":
+            return np.zeros((len(frames), 0))
+        return self.state_map(_flat_states(frames, self.space, self.view.relative)) @ self.components
+
+    def _of_actions(self, actions: NDArray[Any]) -> Float[np.ndarray, "T columns"]:
+        if self.view.reads == "states":
+            return np.zeros((len(actions), 0))
+        return self.action_map(_flat_actions(actions, self.space))
+
+
+@dataclasses.dataclass(frozen=True)
+class Standard:
+    """Columns brought to zero mean and unit spread; constant ones become zero."""
+
+    mean: Float[np.ndarray, " D"]
+    spread: Float[np.ndarray, " D"]
+
+    @classmethod
+    def of(cls, parts: list[NDArray[Any]]) -> Self:
+        """Mean and spread of the rows of all parts."""
+        rows = np.concatenate(parts)
+        spread = rows.std(axis=0, dtype=np.float64)
+        return cls(rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_SPREAD, spread, np.inf))
+
+    def __call__(self, rows: NDArray[Any]) -> Float[np.ndarray, "T D"]:
+        """The rows, standardised."""
+        return (rows - self.mean) / self.spread
+
+
+def _components(rows: NDArray[np.float64], num_components: int) -> Float[np.ndarray, "D C"]:
+    num_columns = rows.shape[1]
+    if num_columns <= num_components:
+        return np.eye(num_columns)
+    spreads, directions = _principal(rows - rows.mean(axis=0))
+    kept = min(num_components, int(np.sum(spreads > _LEAST_SPREAD * spreads[0])))
+    return directions[:, :kept] / spreads[:kept]
+
+
+def _principal(rows: NDArray[np.float64]) -> tuple[Float[np.ndarray, " C"], Float[np.ndarray, "D C"]]:
+    """Spread along each principal direction, largest first, and the directions as columns."""
+    num_rows, num_columns = rows.shape
+    if num_columns > num_rows:
+        _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
+        return sizes / np.sqrt(num_rows), directions.T
+    # The same, many times faster where rows are many.
+    variances, vectors = np.linalg.eigh(rows.T @ rows / num_rows)
+    return np.sqrt(np.maximum(variances[::-1], 0.0)), vectors[:, ::-1]
+
+
+def _flat_states(frames: NDArray[Any], space: Space, relative: bool) -> NDArray[Any]:
+    symbols = space.observation_kind == "symbol"
+    flat = np.eye(space.num_symbols, dtype=np.float32)[frames] if symbols else frames.reshape(len(frames), -1)
+    return flat.astype(np.float32) - flat[0] if relative else flat
+
+
+def _flat_actions(actions: NDArray[Any], space: Space) -> NDArray[Any]:
+    return np.eye(space.num_actions, dtype=np.float32)[actions] if space.num_actions else actions
+
+
+def _check_same(theirs: Space, ours: Space) -> None:
+    same_kind = theirs.observation_kind == ours.observation_kind
+    fits = same_kind and theirs.num_symbols <= ours.num_symbols  # a symbol fewer is no other space
+    names = ("observation_shape", "num_actions", "action_dim")
+    if not fits or any(getattr(theirs, name) != getattr(ours, name) for name in names):
+        raise DemonstrationError(
+            "These demonstrations have other observations or actions than those that the baseline was fitted to: use "
+            "demonstrations from the same spaces."
+        )

@@ -1,0 +1,121 @@
+"""LSTM surprisal, the paper's baseline for boundaries: cut where an action comes as a surprise.
+
+Appendix "Segmentation baseline (LSTM surprisal)": a policy with a memory learns to predict actions,
+
+    max_θ Π_t P(a_t | a_{0..t-1}, s_{0..t}),
+
+and the boundaries of M segments are the M - 1 steps at which this probability is lowest. The encoder of states is
+CompILE's, and the LSTM has as many units.
+
+That is the exact engine with one segment, one skill and policies that remember, so it is trained as all else is, many
+seeds at once, on data or on a world's fresh demonstrations.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from compile_il.baselines.baseline import Cuts, strongest
+from compile_il.baselines.settings import as_trained, with_defaults
+from compile_il.batches import Batch, batch_of, pick
+from compile_il.config import Config
+from compile_il.counts import told_counts
+from compile_il.demos import Demonstrations
+from compile_il.fit import fit
+from compile_il.model import DivergedError, Model
+from compile_il.running import AnySkills
+from compile_il.skills import Skills
+from compile_il.sources import make_source
+from compile_il.train import Trainer
+from compile_il.worlds import World
+
+NEGLIGIBLE = 1e-6
+"""Weight of the termination rule, which is not part of this model: its gradient must not shape what the LSTM learns."""
+SIGMA_FLOOR = 0.05
+"""Least spread of continuous actions. CompILE's is larger to keep boundaries from decay; this model learns none."""
+_DEMOS_PER_CALL, _ROUND_FRAMES, _ROUND_STEPS = 256, 1024, 16
+
+
+def surprisal_settings(config: Config) -> Config:
+    """The baseline's settings, with the sizes and the training of a model that it is compared with."""
+    return dataclasses.replace(
+        with_defaults(config),
+        inference="exact",
+        num_segments=1,
+        num_skills=1,
+        recurrent=True,
+        duration_weight=0.0,
+        termination_weight=NEGLIGIBLE,
+        sigma_floor=SIGMA_FLOOR,
+        supervision="none",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LSTMSurprisal:
+    """The baseline beside a CompILE model with the same sizes, iterations and learning rate."""
+
+    config: Config = dataclasses.field(default_factory=Config)
+    """CompILE's settings; a world that is given by its name has as many tasks as segments here."""
+
+    def fit(self, demos: Demonstrations | str | World) -> "SurprisalCuts":
+        """Learns to predict actions; of several seeds, the one that predicts held-out ones best is kept."""
+        model = fit(as_trained(demos, self.config), config=surprisal_settings(self.config), progress=False)
+        return SurprisalCuts(model)
+
+    def fit_seeds(self, demos: Demonstrations | str | World) -> list["SurprisalCuts"]:
+        """The same for every seed, trained at once."""
+        config = surprisal_settings(self.config)
+        trainer = Trainer(config, make_source(as_trained(demos, self.config), config))
+        state = trainer.start()
+        for iteration in range(config.num_iterations):
+            state, _ = trainer.step(state, iteration)
+        return [SurprisalCuts(model) for model in trainer.models(state)]
+
+
+@dataclasses.dataclass(frozen=True)
+class SurprisalCuts:
+    """A trained policy, and the steps that surprise it."""
+
+    model: Model
+    """Trained with `surprisal_settings`."""
+
+    def __post_init__(self) -> None:
+        skills = self.model.skills
+        if not isinstance(skills, Skills) or skills.num_skills > 1 or skills.policies.eyes.memory is None:
+            raise ValueError("LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings.")
+
+    def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
+        """Cuts each demonstration into as many segments as told, where actions have the least probability."""
+        self.model.check_spaces(demos)
+        counts = told_counts(num_segments, demos)
+        rows = zip(self.log_probs(demos), counts, strict=True)
+        return Cuts([strongest(-log_probs, int(count) - 1) for log_probs, count in rows], None)
+
+    def log_probs(self, demos: Demonstrations) -> list[NDArray[np.float32]]:
+        """For each demonstration, log P(a_t | a_{0..t-1}, s_{0..t}) of each step."""
+        found = []
+        for first in range(0, len(demos), _DEMOS_PER_CALL):
+            part = demos[first : first + _DEMOS_PER_CALL]
+            frames, steps = _round_up(part.num_frames, _ROUND_FRAMES), _round_up(demos.max_length, _ROUND_STEPS)
+            # The first row is repeated up to a fixed number, to compile few programs.
+            rows = np.pad(np.arange(len(part)), (0, min(_DEMOS_PER_CALL, len(demos)) - len(part)))
+            table = np.asarray(_read(self.model.skills, pick(batch_of(part, frames, steps), rows)))
+            found += [table[i, :length] for i, length in enumerate(part.lengths)]
+        if any(np.isnan(row).any() for row in found):
+            raise DivergedError("The probabilities are not numbers: training diverged. Lower learning_rate.")
+        return found
+
+
+@eqx.filter_jit
+def _read(skills: AnySkills, batch: Batch) -> Float[Array, "B T"]:
+    return skills.score_steps(batch).log_policy[..., 0].astype(jnp.float32)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -1,0 +1,81 @@
+"""What holds for all baselines, and the one that does not look."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, LSTMSurprisal, Segmenter
+from compile_il.baselines.baseline import strongest
+from compile_il.config import Config
+from compile_il.demos import DemonstrationError, Demonstrations
+from tests.baselines.cases import plateaus
+
+SMALL = Config(num_iterations=2, batch_size=4, hidden_dim=8)
+ALL = [
+    EqualCuts(),
+    ChangePoints("dynp"),
+    ChangePoints("kernel"),
+    HiddenMarkov(num_states=3, num_restarts=1, num_iterations=3),
+    LSTMSurprisal(SMALL),
+]
+
+
+@pytest.mark.parametrize("baseline", ALL, ids=lambda each: f"{type(each).__name__}-{getattr(each, 'method', '')}")
+def test_every_baseline_cuts_into_as_many_segments_as_told(baseline: Any) -> None:
+    demos = plateaus(6)
+    assert isinstance(baseline, Baseline)
+    fitted = baseline.fit(demos)
+    assert isinstance(fitted, Segmenter)
+    counts = [1, 2, 3, 4, int(demos.lengths[4]), 3]
+    found = fitted.segment(demos, counts)
+    for inner, count, length in zip(found.boundaries, counts, demos.lengths, strict=True):
+        assert inner.dtype == np.int32
+        assert len(inner) == count - 1
+        assert (np.diff(inner, prepend=0, append=length) > 0).all()
+    if found.labels is not None:
+        assert [len(row) for row in found.labels] == list(demos.lengths)
+    with pytest.raises(DemonstrationError, match=r"too few for 99 segments"):
+        fitted.segment(demos, 99)
+    with pytest.raises(DemonstrationError, match=r"give a whole number, or one for each of the 6"):
+        fitted.segment(demos, [1, 2])
+
+
+@pytest.mark.parametrize("baseline", ALL[1:], ids=lambda each: f"{type(each).__name__}-{getattr(each, 'method', '')}")
+def test_other_spaces_are_refused(baseline: Any) -> None:
+    wider = Demonstrations.from_arrays([np.zeros((5, 7))], [np.zeros(4, int)], num_actions=2)
+    with pytest.raises(DemonstrationError, match=r"(?s)These demonstrations .* same spaces"):
+        baseline.fit(plateaus(6)).segment(wider, 2)
+
+
+@pytest.mark.parametrize(("baseline", "library"), [(ChangePoints(), "ruptures"), (HiddenMarkov(), "hmmlearn.hmm")])
+def test_a_missing_library_is_named_with_its_extra(baseline: Any, library: str, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # importing it now fails
+    with pytest.raises(ImportError, match=rf"needs {library}, an extra: pip install 'compile-il\[baselines\]'"):
+        baseline.fit(plateaus(6))
+
+
+def test_equal_cuts_by_hand() -> None:
+    demos = Demonstrations.from_arrays(None, [np.zeros(7, int), np.zeros(4, int), np.zeros(9, int)], num_actions=2)
+    found = EqualCuts().fit(demos).segment(demos, [3, 4, 3]).boundaries
+    np.testing.assert_array_equal(np.concatenate(found), [2, 4, 1, 2, 3, 3, 6])
+
+
+@given(st.integers(1, 40), st.data())
+def test_equal_cuts_differ_by_a_step_at_most(length: int, data: Any) -> None:
+    count = data.draw(st.integers(1, length))
+    demos = Demonstrations.from_arrays(None, [np.zeros(length, int)], num_actions=2)
+    (inner,) = EqualCuts().segment(demos, count).boundaries
+    durations = np.diff(inner, prepend=0, append=length)
+    assert len(durations) == count
+    assert durations.max() - durations.min() <= 1
+
+
+def test_the_strongest_steps_in_order_of_time() -> None:
+    scores = np.array([9.0, 0.1, 0.7, 0.7, 0.9, 0.2])
+    np.testing.assert_array_equal(strongest(scores, 2), [2, 4])  # never step 0, and of equal ones the first
+    np.testing.assert_array_equal(strongest(scores, 0), [])
+    np.testing.assert_array_equal(strongest(scores, 5), [1, 2, 3, 4, 5])

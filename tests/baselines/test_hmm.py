@@ -1,0 +1,88 @@
+"""Hidden Markov models on states that are hardly hidden, and the posterior against all paths."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from compile_il.baselines import HiddenMarkov, HiddenMarkovCuts
+from compile_il.baselines.features import Features, View
+from compile_il.baselines.hmm import posterior_of
+from compile_il.demos import DemonstrationError
+from compile_il.metrics import score_labels, step_labels
+from tests.baselines.cases import assert_found, plateaus
+
+
+@pytest.fixture(scope="module")
+def fitted() -> HiddenMarkovCuts:
+    return HiddenMarkov(num_states=4, num_restarts=3, num_iterations=20, view=View("states")).fit(plateaus(40))
+
+
+def test_plateaus_and_their_kinds_are_found(fitted: HiddenMarkovCuts) -> None:
+    demos = plateaus(20, seed=1)
+    found = fitted.segment(demos, 3)
+    assert_found(found.boundaries, demos)
+    assert found.labels is not None
+    assert demos.truth.boundaries is not None
+    assert demos.truth.codes is not None
+    types = step_labels(demos.truth.boundaries, demos.truth.codes, demos.lengths)
+    np.testing.assert_allclose(score_labels(found.labels, types), 1.0)
+
+
+def test_told_fewer_or_more_than_the_path_has(fitted: HiddenMarkovCuts) -> None:
+    demos = plateaus(20, seed=1)
+    all_there = fitted.segment(demos, 3).boundaries
+    fewer, more = fitted.segment(demos, 2).boundaries, fitted.segment(demos, 4).boundaries
+    for few, right, many in zip(fewer, all_there, more, strict=True):
+        assert set(few) < set(right) < set(many)
+
+
+def test_restarts_are_compared_and_seeds_are_kept() -> None:
+    demos = plateaus(10)
+    settings = {"num_states": 4, "num_iterations": 5, "view": View("states"), "seed": 3}
+    rows = np.concatenate(Features.of(demos, View("states"))(demos))
+    one, several, again = (
+        HiddenMarkov(num_restarts=number, **settings).fit(demos).model.score(rows, demos.lengths)  # type: ignore[arg-type]
+        for number in (1, 4, 4)
+    )
+    assert several >= one  # the first beginning is one of the four
+    assert several == again
+
+
+def test_the_posterior_is_the_sum_over_all_paths() -> None:
+    rng = np.random.default_rng(0)
+    K, T, D = 3, 5, 2
+    model = SimpleNamespace(
+        startprob_=np.array([0.5, 0.5, 0.0]),
+        transmat_=rng.dirichlet(np.ones(K), K),
+        means_=rng.normal(size=(K, D)),
+        covars_=np.stack([np.diag(row) for row in rng.uniform(0.5, 2.0, (K, D))]),
+    )
+    rows = rng.normal(size=(T, D))
+    spreads = np.sqrt(np.diagonal(model.covars_, axis1=1, axis2=2))
+    emission = norm.pdf(rows[:, None], model.means_, spreads).prod(axis=-1)
+    states, changes, total = np.zeros((T, K)), np.zeros(T), 0.0
+    for path in map(list, itertools.product(range(K), repeat=T)):
+        weight = model.startprob_[path[0]] * emission[np.arange(T), path].prod()
+        weight *= model.transmat_[path[:-1], path[1:]].prod()
+        states[np.arange(T), path] += weight
+        changes[1:] += weight * (np.diff(path) != 0)
+        total += weight
+    found = posterior_of(model, rows)
+    np.testing.assert_allclose(found.state_probs, states / total, atol=1e-12)
+    np.testing.assert_allclose(found.change_probs, changes / total, atol=1e-12)
+
+
+def test_more_states_than_there_is_to_see() -> None:
+    """Six kinds of nothing: states without steps must not become states without numbers."""
+    found = HiddenMarkov(num_states=6, num_restarts=2, view=View("actions")).fit(plateaus(10)).segment(plateaus(10), 2)
+    assert all(len(inner) == 1 for inner in found.boundaries)
+
+
+def test_settings_that_cannot_work() -> None:
+    with pytest.raises(ValueError, match=r"num_restarts is 0: use at least 1"):
+        HiddenMarkov(num_restarts=0)
+    with pytest.raises(DemonstrationError, match=r"too few for 1000 states: lower num_states"):
+        HiddenMarkov(num_states=1000).fit(plateaus(6))
