@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from compile_il.demos.checks import ObservationKind
 
 Networks = TypeVar("Networks")
+Norm = eqx.nn.LayerNorm | eqx.nn.Identity
 ALIGNED = 8
 """Fast matrix products of numbers of 16 bits want rows of a multiple of so many."""
 
@@ -63,15 +64,15 @@ class GridEmbedding(eqx.Module):
     first: Convolution
     second: Convolution
     linear: eqx.nn.Linear
-    norm: eqx.nn.LayerNorm
+    norm: Norm
 
-    def __init__(self, shape: tuple[int, ...], num_maps: int, hidden_dim: int, *, key: PRNGKeyArray):
+    def __init__(self, shape: tuple[int, ...], num_maps: int, hidden_dim: int, *, normed: bool, key: PRNGKeyArray):
         height, width, num_channels = shape
         keys = jax.random.split(key, 3)
         self.first = Convolution(num_channels, num_maps, key=keys[0])
         self.second = Convolution(num_maps, num_maps, key=keys[1])
         self.linear = eqx.nn.Linear((height - 4) * (width - 4) * num_maps, hidden_dim, key=keys[2])
-        self.norm = eqx.nn.LayerNorm(hidden_dim)
+        self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
 
     def __call__(self, observation: Shaped[Array, "H W C"]) -> Float[Array, " hidden"]:
         """Embeds one image."""
@@ -84,14 +85,16 @@ class VectorEmbedding(eqx.Module):
     """Two hidden layers, a linear layer, LayerNorm; inputs brought to zero mean and unit spread."""
 
     layers: eqx.nn.MLP
-    norm: eqx.nn.LayerNorm
+    norm: Norm
     mean: Float[Array, " D"]
     spread: Float[Array, " D"]
 
-    def __init__(self, mean: Float[Array, " D"], spread: Float[Array, " D"], hidden_dim: int, *, key: PRNGKeyArray):
+    def __init__(
+        self, mean: Float[Array, " D"], spread: Float[Array, " D"], hidden_dim: int, *, normed: bool, key: PRNGKeyArray
+    ):
         # Demonstrations without states have vectors of width zero: the network then only sees a constant.
         self.layers = eqx.nn.MLP(mean.shape[0] + 1, hidden_dim, hidden_dim, depth=2, key=key)
-        self.norm = eqx.nn.LayerNorm(hidden_dim)
+        self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
         self.mean, self.spread = mean, spread
 
     def __call__(self, observation: Float[Array, " D"]) -> Float[Array, " hidden"]:
@@ -104,11 +107,11 @@ class SymbolEmbedding(eqx.Module):
     """A vector for each symbol, LayerNorm."""
 
     table: eqx.nn.Embedding
-    norm: eqx.nn.LayerNorm
+    norm: Norm
 
-    def __init__(self, num_symbols: int, hidden_dim: int, *, key: PRNGKeyArray):
+    def __init__(self, num_symbols: int, hidden_dim: int, *, normed: bool, key: PRNGKeyArray):
         self.table = eqx.nn.Embedding(num_symbols, hidden_dim, key=key)
-        self.norm = eqx.nn.LayerNorm(hidden_dim)
+        self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
 
     def __call__(self, observation: Int[Array, ""]) -> Float[Array, " hidden"]:
         """Embeds one symbol."""
@@ -140,13 +143,15 @@ class Scaling(eqx.Module):
     action_spread: Float[Array, " A"]
 
 
-def make_embedding(space: Space, scaling: Scaling, *, num_maps: int, hidden_dim: int, key: PRNGKeyArray) -> Embedding:
-    """The network that fits the observations."""
+def make_embedding(
+    space: Space, scaling: Scaling, *, num_maps: int, hidden_dim: int, normed: bool = True, key: PRNGKeyArray
+) -> Embedding:
+    """The network that fits the observations; without its LayerNorm, where something else is to be normed with it."""
     if space.observation_kind == "grid":
-        return GridEmbedding(space.observation_shape, num_maps, hidden_dim, key=key)
+        return GridEmbedding(space.observation_shape, num_maps, hidden_dim, normed=normed, key=key)
     if space.observation_kind == "vector":
-        return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, key=key)
-    return SymbolEmbedding(space.num_symbols, hidden_dim, key=key)
+        return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, normed=normed, key=key)
+    return SymbolEmbedding(space.num_symbols, hidden_dim, normed=normed, key=key)
 
 
 def halved(networks: Networks) -> Networks:

@@ -56,8 +56,9 @@ def _new_relaxed_skills(config: Config, space: Space, scaling: Scaling, key: PRN
     # A Gaussian has a mean and a log-variance for each entry.
     num_outputs = config.num_skills if categorical else 2 * config.code_dim
     return RelaxedSkills(
-        embedding=make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=embed_key),
+        embedding=make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, normed=False, key=embed_key),
         action_layer=eqx.nn.Linear(policies.actions.width, hidden_dim, key=action_key),
+        norm=eqx.nn.LayerNorm(2 * hidden_dim),
         recognition=Recognition(2 * hidden_dim, hidden_dim, num_outputs, key=recognition_key),
         policies=policies,
         termination=Termination(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=stop_key),

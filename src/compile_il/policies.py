@@ -53,6 +53,7 @@ class Eyes(eqx.Module):
     @property
     def hidden_dim(self) -> int:
         """Entries of what is seen."""
+        assert isinstance(self.embedding.norm, eqx.nn.LayerNorm), "policies see normed states"
         return self.embedding.norm.shape[0]
 
     def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:

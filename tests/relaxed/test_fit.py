@@ -17,6 +17,7 @@ from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import draw_levels
 from compile_il.objectives import make_losses, new_skills, temperature_at
+from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import told_in
 from compile_il.sources import scaling_of, space_of
 from compile_il.worlds import make_world
@@ -129,6 +130,16 @@ def test_padding_and_room_change_nothing() -> None:
     short = loss_of(batch_of(demos, 80, 9), demos, temperature=1e6)
     assert loss_of(batch_of(demos, 96, 9), demos, temperature=1e6) == pytest.approx(short, abs=1e-4)
     assert np.isfinite(short)
+
+
+def test_states_and_actions_are_normed_together() -> None:
+    demos = vector_demos()
+    skills = new_skills(SMALL, space_of(demos), scaling_of(demos), jax.random.key(0))
+    assert isinstance(skills, RelaxedSkills)
+    inputs = skills.read(batch_of(demos, 80, 9)).inputs
+    for row, length in zip(inputs, demos.lengths, strict=True):
+        np.testing.assert_allclose(row[: length + 1].mean(axis=-1), 0.0, atol=1e-5)
+        np.testing.assert_allclose(row[: length + 1].var(axis=-1), 1.0, rtol=1e-3)
 
 
 def labelled(demos: Demonstrations, **labels: Any) -> Batch:

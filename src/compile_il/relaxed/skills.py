@@ -43,6 +43,8 @@ class RelaxedSkills(eqx.Module):
 
     embedding: Embedding
     action_layer: eqx.nn.Linear
+    norm: eqx.nn.LayerNorm
+    """Over state and action together; the embedding of states has none of its own."""
     recognition: Recognition
     policies: SkillPolicies | CodePolicy
     termination: Termination
@@ -64,7 +66,8 @@ class RelaxedSkills(eqx.Module):
         acting = jnp.arange(num_times) < jnp.asarray(batch.lengths)[:, None]
         vectors = jnp.where(acting[..., None], vectors, 0.0).astype(embedded.dtype)
         done = jnp.where(acting[..., None], jax.vmap(jax.vmap(self.action_layer))(vectors), 0.0)
-        return Frames(jnp.concatenate([embedded, done], axis=-1), self._read_policies(batch), arrived, actions, vectors)
+        inputs = jax.vmap(jax.vmap(self.norm))(jnp.concatenate([embedded, done], axis=-1))
+        return Frames(inputs, self._read_policies(batch), arrived, actions, vectors)
 
     def _read_policies(self, batch: Batch) -> Float[Array, "B times outputs"]:
         """What policies say of each action taken, or, where codes are vectors, what the policy sees."""
