@@ -1,6 +1,6 @@
 """All scores of a model on unseen levels of a world."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import numpy as np
 from compile_il.demos import Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
-from compile_il.model import Model, score
+from compile_il.model import Model, SegmentCount, score
 from compile_il.worlds import make_world
 
 VALIDATION_SEED = 1_000_003
@@ -32,7 +32,13 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    model: Model, name: str, *, num_tasks: int, num_demos: int = 1024, seed: int = TEST_SEED, count_given: bool = True
+    model: Model,
+    name: str,
+    *,
+    num_tasks: int,
+    num_demos: int = 1024,
+    seed: int = TEST_SEED,
+    count: SegmentCount | Literal["true"] = "true",
 ) -> Evaluation:
     """Scores a model on levels it has not seen.
 
@@ -42,11 +48,11 @@ def evaluate(
       num_tasks: tasks of each demonstration.
       num_demos: how many.
       seed: of the levels.
-      count_given: whether the model is told how many segments there are.
+      count: how many segments to find: as many as there are, or what else `Model.segment` takes.
     """
     world = make_world(name, num_tasks=num_tasks)
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
-    found = model.segment(demos, true_counts(demos) if count_given else "unknown")
+    found = model.segment(demos, true_counts(demos) if isinstance(count, str) and count == "true" else count)
     scores = score(found, demos)
     again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
     online = _online(model, world, found.skills, num_demos, seed) if hasattr(world, "step") else None

@@ -68,7 +68,7 @@ class Evaluate:
                     num_tasks=tasks,
                     num_demos=self.num_demos,
                     seed=self.seed,
-                    count_given=not self.count_unknown,
+                    count="unknown" if self.count_unknown else "true",
                 )
         console.print(score_table(scores))
         if self.out is not None:

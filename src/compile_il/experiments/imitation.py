@@ -12,7 +12,7 @@ are.
 import dataclasses
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jax
 import numpy as np
@@ -55,7 +55,7 @@ def main(run: Run) -> None:
     began = time.perf_counter()
     trainer = Trainer(run.config, make_source(run.world, run.config))
     state, curve = train_with_checks(trainer, run)
-    told = run.config.num_segments is not None
+    count: Literal["true", "unknown"] = "unknown" if run.config.num_segments is None else "true"
     models = trainer.models(state)
     figures = {
         "iterations": curve[-1]["iteration"],
@@ -65,7 +65,7 @@ def main(run: Run) -> None:
         "curve": curve,
     }
     for position, tasks in enumerate(run.test_tasks, start=1):
-        rows = [evaluate(model, run.world, num_tasks=tasks, count_given=told)._asdict() for model in models]
+        rows = [evaluate(model, run.world, num_tasks=tasks, count=count)._asdict() for model in models]
         means = {name: np.mean([row[name] for row in rows]) for name in rows[0] if rows[0][name] is not None}
         print(tasks, {name: round(float(mean), 4) for name, mean in means.items()}, flush=True)
         figures["scores"][str(tasks)] = rows

@@ -1,0 +1,135 @@
+"""A part of a study: one method in one world, several seeds at once, trained and scored; it can be interrupted."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from compile_il.baselines.vae_bc import without_end
+from compile_il.checkpoints import Checkpoint, Checkpoints
+from compile_il.config import Config
+from compile_il.evaluate import TEST_SEED, evaluate
+from compile_il.files import replace_file
+from compile_il.fit import Stopped
+from compile_il.interrupts import StopRequest
+from compile_il.model import Model
+from compile_il.results import commit, hardware
+from compile_il.sources import make_source, training_world
+from compile_il.train import Trained, Trainer
+
+CHECKPOINT_SECONDS = 60.0
+TRAINING_TASKS = 3
+"""Of each demonstration that models are trained on."""
+
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Models of one kind in one world."""
+
+    name: str
+    world: str
+    config: Config
+    test_tasks: tuple[int, ...] = (3, 5)
+    """Tasks of the demonstrations that the models are scored on."""
+    num_test: int = 1024
+    """Demonstrations for each number of tasks."""
+    as_trained: bool = False
+    """Whether to segment into as many as in training, right or wrong, instead of as many as there are."""
+    unending: bool = False
+    """Whether skills run until the episode ends, as the paper runs its baseline of one segment."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        plain = {"config": self.config.settled().to_json(), "test_tasks": list(self.test_tasks), "test_seed": TEST_SEED}
+        return dataclasses.asdict(self) | plain
+
+
+def run_part(part: Part, folder: Path, say: Say) -> dict[str, Any]:
+    """What the part found: read, if it is there already; else trained, from its last checkpoint, and scored.
+
+    Args:
+      part: what to do.
+      folder: of the part alone, for its checkpoints and its result.
+      say: is told how far it is.
+    """
+    done = folder / "part.json"
+    if (found := read_done(done, part)) is not None:
+        say(f"{part.name}: done before")
+        return found
+    began = time.perf_counter()
+    # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
+    trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
+    # Another part's checkpoints in the same folder would be of no use: they go by what the part is.
+    state, seconds = train(trainer, folder / f"checkpoints-{digest(part)}", lambda words: say(f"{part.name}: {words}"))
+    models, scores = trainer.models(state), {}
+    for tasks in part.test_tasks:
+        scores[str(tasks)] = [score(model, part, tasks) for model in models]
+        say(f"{part.name}: scored on {tasks} tasks")
+    found = {
+        "part": part.to_json(),
+        "commit": commit(),
+        "hardware": hardware(),
+        "training_seconds": round(seconds, 2),
+        "wall_time": round(time.perf_counter() - began, 2),
+        "scores": scores,
+    }
+    with replace_file(done) as temporary:
+        temporary.write_text(json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def read_done(path: Path, part: Part) -> dict[str, Any] | None:
+    """What was found before, by the same part with the same settings; else None."""
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads(path.read_text())
+        if found["part"] == part.to_json():
+            return found
+    return None
+
+
+def digest(part: Part) -> str:
+    """Short, and another one for every other part."""
+    return hashlib.sha256(json.dumps(part.to_json(), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:
+    """All seeds to the end, and the seconds that took; Ctrl-C saves and stops."""
+    total = trainer.config.num_iterations
+    with StopRequest() as request, contextlib.closing(Checkpoints(folder)) as checkpoints:
+        start = trainer.start()
+        last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
+        state, before, began = trainer.place(last.state), last.seconds, time.monotonic()
+        if last.iteration:
+            say(f"goes on after {last.iteration} of {total} iterations")
+        saved = told = began
+        for iteration in range(last.iteration, total):
+            state, _ = trainer.step(state, iteration)
+            now = time.monotonic()
+            if now - told > 10:
+                jax.block_until_ready(state)
+                say(f"{iteration + 1} of {total} iterations")
+                told = now
+            if request.requested or now - saved > CHECKPOINT_SECONDS or iteration + 1 == total:
+                jax.block_until_ready(state)
+                seconds = before + time.monotonic() - began
+                with request.unbroken():
+                    checkpoints.save(Checkpoint(state, iteration + 1, seconds))
+                saved = now
+            if request.requested:
+                raise Stopped(iteration + 1, total)
+    return state, before + time.monotonic() - began
+
+
+def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
+    """All scores of one model on unseen levels."""
+    model = without_end(model) if part.unending else model
+    count: Any = None if part.as_trained else "unknown" if model.config.num_segments is None else "true"
+    return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()

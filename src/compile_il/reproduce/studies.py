@@ -1,0 +1,98 @@
+"""Which models each table and figure needs, at three scales."""
+
+import dataclasses
+from typing import Any, Literal
+
+from compile_il.baselines.vae_bc import vae_bc_settings
+from compile_il.config import Config
+from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.parts import Part
+
+PAPER_SIZES: dict[str, Any] = {"batch_size": 256, "hidden_dim": 256, "num_maps": 64, "num_seeds": 5}
+SMOKE_SIZES: dict[str, Any] = {"batch_size": 8, "hidden_dim": 16, "num_maps": 4, "num_seeds": 2, "num_iterations": 2}
+SMOKE_TEST = 16
+"""Demonstrations on which smoke is scored."""
+ITERATIONS: dict[Scale, dict[str, int]] = {
+    "smoke": {},
+    "short": {"relaxed grid": 10_000, "relaxed reacher": 20_000, "exact grid": 8_000, "exact reacher": 2_000},
+    "paper": {"relaxed grid": 50_000, "relaxed reacher": 500_000, "exact grid": 20_000, "exact reacher": 20_000},
+}
+"""Steps of training by engine and world; the paper's are 50,000, and 500,000 for the reacher."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A table or a figure of the paper."""
+
+    name: StudyName
+    title: str
+    parts: tuple[Part, ...]
+
+
+def make_study(name: StudyName, scale: Scale) -> Study:
+    """The models that a table or a figure needs."""
+    title, parts = {
+        "table1": ("Reacher: where one target has been reached", _reacher("categorical")),
+        "table2": ("Reacher, Gaussian codes", _reacher("gaussian")),
+        "table3": ("Reacher: number of segments and temperature", _sweeps()),
+        "figure4": ("Grid worlds", _grids("categorical")),
+        "figure7": ("Grid worlds, Gaussian codes", _grids("gaussian")),
+    }[name]
+    return Study(name, title, tuple(at_scale(part, scale) for part in parts))
+
+
+def at_scale(part: Part, scale: Scale) -> Part:
+    """The same part with the scale's sizes."""
+    grid = part.world.startswith("grid")
+    if scale == "smoke":
+        return dataclasses.replace(part, config=dataclasses.replace(part.config, **SMOKE_SIZES), num_test=SMOKE_TEST)
+    steps = ITERATIONS[scale][f"{part.config.inference} {'grid' if grid else 'reacher'}"]
+    config = dataclasses.replace(part.config, **PAPER_SIZES, num_iterations=steps, half_precision=grid)
+    return dataclasses.replace(part, config=config)
+
+
+def relaxed(world: str, **settings: Any) -> Config:
+    """The paper's settings: a fixed rate of 1e-4, a temperature of 1, policies of two layers for the reacher."""
+    layers = 1 if world.startswith("grid") else 2
+    return Config(inference="relaxed", learning_rate=1e-4, cooldown=0.0, policy_layers=layers, **settings)
+
+
+def _reacher(codes: Literal["categorical", "gaussian"]) -> list[Part]:
+    parts = [
+        Part("CompILE", "reacher", relaxed("reacher", codes=codes)),
+        Part("b-CompILE", "reacher", relaxed("reacher", codes=codes, supervision="b")),
+    ]
+    if codes == "categorical":
+        parts.insert(1, Part("z-CompILE", "reacher", relaxed("reacher", supervision="z")))
+        parts.append(Part("exact", "reacher", Config()))
+    return parts
+
+
+def _sweeps() -> list[Part]:
+    by_count = [
+        Part(f"M={count}", "reacher", relaxed("reacher", num_segments=count), (3,), as_trained=True)
+        for count in (3, 4, 5)
+    ]
+    by_temperature = [
+        Part(f"temperature={tau}", "reacher", relaxed("reacher", temperature=tau), (3,)) for tau in (1.0, 0.1, 0.01)
+    ]
+    # The exact engine is told no more than the paper's model is: that there are at most so many segments.
+    exact = [
+        Part(f"exact, at most {count}", "reacher", Config(num_segments=None, max_segments=count), (3,))
+        for count in (3, 4, 5)
+    ]
+    return [*by_count, *by_temperature, *exact]
+
+
+def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
+    parts = []
+    for world in ("grid-pickup", "grid-visit"):
+        told = ("b", "z") if codes == "categorical" else ("b",)
+        parts += [
+            Part(f"{world}, CompILE", world, relaxed(world, codes=codes)),
+            *(Part(f"{world}, {what}-CompILE", world, relaxed(world, codes=codes, supervision=what)) for what in told),
+            Part(f"{world}, VAE-BC", world, vae_bc_settings(relaxed(world)), as_trained=True, unending=True),
+        ]
+        if codes == "categorical":
+            parts.append(Part(f"{world}, exact", world, Config(num_skills=32, policy_layers=2)))
+    return parts

@@ -1,0 +1,87 @@
+"""Studies: what they hold, that parts are not done twice, and that an interruption changes nothing."""
+
+import dataclasses
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from compile_il.cli import main
+from compile_il.config import Config
+from compile_il.reproduce import parts, runner, studies
+from compile_il.reproduce.names import Scale, StudyName
+from compile_il.train import Trainer
+
+TINY = Config(num_iterations=4, batch_size=8, hidden_dim=16, num_skills=3, num_seeds=2)
+PART = parts.Part("tiny", "symbols", TINY, test_tasks=(3,), num_test=8)
+
+
+@pytest.mark.parametrize("scale", get_args(Scale))
+@pytest.mark.parametrize("name", get_args(StudyName))
+def test_studies_are_complete(name: StudyName, scale: Scale) -> None:
+    study = studies.make_study(name, scale)
+    names = [part.name for part in study.parts]
+    assert len({runner.slug(name) for name in names}) == len(names)
+    assert {part.config.inference for part in study.parts} >= {"relaxed"}
+    assert all(part.config.num_seeds == (2 if scale == "smoke" else 5) for part in study.parts)
+    if scale == "paper":
+        longest = {part.config.num_iterations for part in study.parts if part.config.inference == "relaxed"}
+        assert longest == ({50_000} if name.startswith("figure") else {500_000})
+
+
+def figures(found: dict[str, Any]) -> Any:
+    return found["scores"]
+
+
+def test_a_part_that_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    first = parts.run_part(PART, tmp_path, said.append)
+    assert set(figures(first)) == {"3"}
+    assert len(figures(first)["3"]) == 2
+    monkeypatch.setattr(parts, "Trainer", None)
+    assert parts.run_part(PART, tmp_path, said.append) == first
+    assert said[-1] == "tiny: done before"
+    with pytest.raises(TypeError):  # another part in the same folder is another matter
+        parts.run_part(dataclasses.replace(PART, num_test=9), tmp_path, said.append)
+
+
+def test_an_interruption_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = parts.run_part(PART, tmp_path / "whole", print)
+    step, steps = Trainer.step, []
+
+    def interrupted(self: Trainer, state: Any, iteration: int) -> Any:
+        steps.append(iteration)
+        if len(steps) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, state, iteration)
+
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="after iteration 2 of 4"):
+        parts.run_part(PART, tmp_path / "broken", print)
+    again = parts.run_part(PART, tmp_path / "broken", print)
+    assert steps == [0, 1, 2, 3]
+    assert figures(again) == figures(whole)
+
+
+def test_there_are_three_tasks_whatever_the_number_of_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[Trainer] = []
+    monkeypatch.setattr(parts, "train", lambda trainer, *_: trained.append(trainer) or (trainer.start(), 0.0))
+    fewer = dataclasses.replace(PART, config=dataclasses.replace(TINY, num_segments=2), as_trained=True)
+    found = parts.run_part(fewer, tmp_path, print)
+    assert {len(inner) for inner in trained[0].source.demos.truth.boundaries or []} == {2}
+    assert {row["count_accuracy"] for row in figures(found)["3"]} == {0.0}
+
+
+def test_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(studies, "make_study", lambda name, scale: studies.Study(name, "a title", (PART,)))
+    main(["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path), "--work", str(tmp_path / "work")])
+    result = json.loads((tmp_path / "table1.json").read_text())
+    assert result["config"]["scale"] == "smoke"
+    assert result["seeds"] == [0, 1]
+    assert result["wall_time"] == pytest.approx(result["figures"]["tiny"]["wall_time"], abs=0.01)
+    assert "table1, smoke" in capsys.readouterr().out
