@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
 from compile_il.config import Config
 from compile_il.reproduce import parts, runner, studies
@@ -28,7 +29,8 @@ def test_studies_are_complete(name: StudyName, scale: Scale) -> None:
     assert {part.config.inference for part in study.parts} >= {"relaxed"}
     assert all(part.config.num_seeds == (2 if scale == "smoke" else 5) for part in study.parts)
     if scale == "paper":
-        longest = {part.config.num_iterations for part in study.parts if part.config.inference == "relaxed"}
+        compared = [part for part in study.parts if part.surprisal or part.config.inference == "relaxed"]
+        longest = {part.config.num_iterations for part in compared}
         assert longest == ({50_000} if name.startswith("figure") else {500_000})
 
 
@@ -64,6 +66,14 @@ def test_an_interruption_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     again = parts.run_part(PART, tmp_path / "broken", print)
     assert steps == [0, 1, 2, 3]
     assert figures(again) == figures(whole)
+
+
+def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:
+    part = dataclasses.replace(PART, config=surprisal_settings(TINY), surprisal=True)
+    for row in figures(parts.run_part(part, tmp_path, print))["3"]:
+        assert row["count_accuracy"] == 1.0
+        assert 0 <= row["boundary_accuracy"] <= row["f1"] <= 1
+        assert row["online"] is None
 
 
 def test_there_are_three_tasks_whatever_the_number_of_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,7 @@ class Reproduce:
 
     compile-il reproduce table1 --scale short
 
-    What is interrupted goes on where it was when it is started again, and what is done is not done again. Baselines are
-    not among the models yet.
+    What is interrupted goes on where it was when it is started again, and what is done is not done again.
     """
 
     name: Annotated[Names, tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]

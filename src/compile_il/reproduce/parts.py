@@ -11,17 +11,20 @@ from typing import Any
 
 import jax
 
-from compile_il.baselines.vae_bc import without_end
+from compile_il.baselines import SurprisalCuts, without_end
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
-from compile_il.evaluate import TEST_SEED, evaluate
+from compile_il.evaluate import TEST_SEED, Evaluation, evaluate, true_counts
 from compile_il.files import replace_file
 from compile_il.fit import Stopped
+from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
+from compile_il.metrics import score_boundaries
 from compile_il.model import Model
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trained, Trainer
+from compile_il.worlds import make_world
 
 CHECKPOINT_SECONDS = 60.0
 TRAINING_TASKS = 3
@@ -43,6 +46,8 @@ class Part:
     """Demonstrations for each number of tasks."""
     as_trained: bool = False
     """Whether to segment into as many as in training, right or wrong, instead of as many as there are."""
+    surprisal: bool = False
+    """Whether boundaries are where actions come as a surprise to a policy with a memory, the paper's baseline."""
     unending: bool = False
     """Whether skills run until the episode ends, as the paper runs its baseline of one segment."""
 
@@ -130,6 +135,12 @@ def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:
 
 def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
     """All scores of one model on unseen levels."""
+    if part.surprisal:
+        demos = demonstrate(make_world(part.world, num_tasks=tasks), num_demos=part.num_test, seed=TEST_SEED)
+        assert demos.truth.boundaries is not None, "worlds know their boundaries"
+        cuts = SurprisalCuts(model).segment(demos, true_counts(demos))
+        found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
+        return Evaluation(*found, reconstruction=None, exact_match=None, online=None)._asdict()
     model = without_end(model) if part.unending else model
     count: Any = None if part.as_trained else "unknown" if model.config.num_segments is None else "true"
     return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()

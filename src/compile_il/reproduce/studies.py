@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, Literal
 
-from compile_il.baselines.vae_bc import vae_bc_settings
+from compile_il.baselines import surprisal_settings, vae_bc_settings
 from compile_il.config import Config
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Part
@@ -46,7 +46,10 @@ def at_scale(part: Part, scale: Scale) -> Part:
     grid = part.world.startswith("grid")
     if scale == "smoke":
         return dataclasses.replace(part, config=dataclasses.replace(part.config, **SMOKE_SIZES), num_test=SMOKE_TEST)
-    steps = ITERATIONS[scale][f"{part.config.inference} {'grid' if grid else 'reacher'}"]
+    engine = (
+        "relaxed" if part.surprisal else part.config.inference
+    )  # a baseline is trained as long as the paper's model
+    steps = ITERATIONS[scale][f"{engine} {'grid' if grid else 'reacher'}"]
     config = dataclasses.replace(part.config, **PAPER_SIZES, num_iterations=steps, half_precision=grid)
     return dataclasses.replace(part, config=config)
 
@@ -57,13 +60,18 @@ def relaxed(world: str, **settings: Any) -> Config:
     return Config(inference="relaxed", learning_rate=1e-4, cooldown=0.0, policy_layers=layers, **settings)
 
 
+def _surprisal(name: str, world: str) -> Part:
+    return Part(name, world, surprisal_settings(relaxed(world)), surprisal=True)
+
+
 def _reacher(codes: Literal["categorical", "gaussian"]) -> list[Part]:
     parts = [
+        _surprisal("LSTM surprisal", "reacher"),
         Part("CompILE", "reacher", relaxed("reacher", codes=codes)),
         Part("b-CompILE", "reacher", relaxed("reacher", codes=codes, supervision="b")),
     ]
     if codes == "categorical":
-        parts.insert(1, Part("z-CompILE", "reacher", relaxed("reacher", supervision="z")))
+        parts.insert(2, Part("z-CompILE", "reacher", relaxed("reacher", supervision="z")))
         parts.append(Part("exact", "reacher", Config()))
     return parts
 
@@ -89,6 +97,7 @@ def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
     for world in ("grid-pickup", "grid-visit"):
         told = ("b", "z") if codes == "categorical" else ("b",)
         parts += [
+            _surprisal(f"{world}, LSTM surprisal", world),
             Part(f"{world}, CompILE", world, relaxed(world, codes=codes)),
             *(Part(f"{world}, {what}-CompILE", world, relaxed(world, codes=codes, supervision=what)) for what in told),
             Part(f"{world}, VAE-BC", world, vae_bc_settings(relaxed(world)), as_trained=True, unending=True),
