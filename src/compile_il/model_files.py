@@ -48,7 +48,7 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
     """
     target = _check_folder(Path(folder), overwrite=overwrite)
     arrays = named_leaves(eqx.filter(model.skills, eqx.is_array))
-    weights = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    weights = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     description = {
         "format": FORMAT,
         "settings": model.config.to_json(),

@@ -25,7 +25,7 @@ class Train:
 
     On several hosts, each with the same command but for its number:
 
-    compile-il train mine.npz --out runs/mine --coordinator first-host:1234 --num-hosts 2 --host 0
+    compile-il train a.npz --out DIR --coordinator one:1234 --num-hosts 2 --host 0
     """
 
     source: Annotated[str, tyro.conf.arg(metavar="SOURCE"), tyro.conf.Positional]
