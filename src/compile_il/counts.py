@@ -20,15 +20,17 @@ def unknown_count(config: Config) -> Float[Array, " counts"]:
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
 
 
-def told_counts(num_segments: int | Sequence[int], demos: Demonstrations) -> NDArray[np.integer]:
+def told_counts(
+    num_segments: int | Sequence[int], demos: Demonstrations, *, some_empty: bool = False
+) -> NDArray[np.integer]:
     """The number of segments of each demonstration, from one number or one for each; those that cannot be are refused.
 
-    There is at least one segment, and each has a step.
+    There is at least one segment, and each has a step, unless some may be empty.
     """
     given = _whole_counts(num_segments, len(demos))
     if (given < 1).any():
         raise DemonstrationError(f"num_segments is {given.min()}: use at least 1.")
-    if (given > demos.lengths).any():
+    if not some_empty and (given > demos.lengths).any():
         short = int(np.argmax(given > demos.lengths))
         raise DemonstrationError(
             f"Demonstration {short} has {demos.lengths[short]} steps, too few for {given[short]} segments: "

@@ -144,7 +144,7 @@ class Model:
             raise ValueError('The recognition model must be told how many segments there are: or pass decoder="exact".')
         if max_segments is not None and not isinstance(asked, str):
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
-        counts = self.log_counts(demos, asked, max_segments)
+        counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
         if decoder == "recognition" and demos.labels is not None:
             check_usable(demos.labels, counts.argmax(axis=1), self.config.codes)
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
@@ -202,16 +202,21 @@ class Model:
         return decoder
 
     def log_counts(
-        self, demos: Demonstrations, num_segments: int | Sequence[int] | str, max_segments: int | None = None
+        self,
+        demos: Demonstrations,
+        num_segments: int | Sequence[int] | str,
+        max_segments: int | None = None,
+        *,
+        some_empty: bool = False,
     ) -> NDArray[np.float32]:
-        """The prior over the number of segments of each demonstration, as one row of logs."""
+        """The prior over the number of segments of each demonstration, some of them empty, as one row of logs."""
         if isinstance(num_segments, str):
             if num_segments != "unknown":
                 raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
             most = self.config.max_segments if max_segments is None else max_segments
             row = unknown_count(dataclasses.replace(self.config, max_segments=most))
             return np.tile(np.asarray(row, np.float32), (len(demos), 1))
-        given = told_counts(num_segments, demos)
+        given = told_counts(num_segments, demos, some_empty=some_empty)
         return np.asarray(jax.vmap(lambda m: exactly(m, int(given.max())))(jnp.asarray(given)))
 
     def priors(self, max_length: int) -> Priors:

@@ -59,8 +59,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         raise not_demonstrations(demos, otherwise=", or a world or its name")
     world = training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
-    if config.num_segments is not None:
-        _check_long_enough(sample, config.num_segments)
+    _check_long_enough(sample, config)
     if config.supervision != "none":
         _check_told(sample, world.num_tasks, config)
     limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
@@ -125,7 +124,11 @@ def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstr
     return kept, held_out
 
 
-def _check_long_enough(demos: Demonstrations, num_segments: int) -> None:
+def _check_long_enough(demos: Demonstrations, config: Config) -> None:
+    """Each segment has a step, but for the paper's model, whose last ones may be empty."""
+    num_segments = config.num_segments
+    if num_segments is None or config.inference == "relaxed":
+        return
     if (shortest := int(demos.lengths.min())) < num_segments:
         raise DemonstrationError(
             f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {num_segments} segments: "
@@ -136,8 +139,7 @@ def _check_long_enough(demos: Demonstrations, num_segments: int) -> None:
 def _check_possible(demos: Demonstrations, config: Config) -> None:
     """Each demonstration must have a segmentation that the settings and its labels allow."""
     most = config.num_segments or config.max_segments
-    if config.num_segments is not None:
-        _check_long_enough(demos, config.num_segments)
+    _check_long_enough(demos, config)
     if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
         raise DemonstrationError(
             f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "

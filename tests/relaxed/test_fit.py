@@ -13,7 +13,7 @@ import pytest
 import compile_il as cil
 from compile_il.batches import Batch, batch_of, draw_batch
 from compile_il.config import Config
-from compile_il.demos import UNKNOWN, Demonstrations
+from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import draw_levels
 from compile_il.objectives import make_losses, new_skills, temperature_at
@@ -140,6 +140,17 @@ def test_states_and_actions_are_normed_together() -> None:
     for row, length in zip(inputs, demos.lengths, strict=True):
         np.testing.assert_allclose(row[: length + 1].mean(axis=-1), 0.0, atol=1e-5)
         np.testing.assert_allclose(row[: length + 1].var(axis=-1), 1.0, rtol=1e-3)
+
+
+def test_more_segments_than_steps_leave_some_empty() -> None:
+    demos = vector_demos()
+    model = cil.fit(demos, config=dataclasses.replace(SMALL, num_segments=int(demos.lengths.min()) + 1))
+    found = model.segment(demos)
+    assert (found.num_segments <= demos.lengths).all()
+    for inner, length in zip(found.boundaries, demos.lengths, strict=True):
+        assert (np.diff([0, *inner, length]) > 0).all()
+    with pytest.raises(DemonstrationError, match="too few for 7 segments"):
+        model.segment(demos, decoder="exact")
 
 
 def labelled(demos: Demonstrations, **labels: Any) -> Batch:
