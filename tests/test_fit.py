@@ -254,7 +254,7 @@ class Stopwatch:
 def test_grid_pickup_is_learned_without_labels_within_a_minute() -> None:
     """On a processor of two cores; the minute includes levels, compiling (where no program is kept) and training."""
     watch = Stopwatch()
-    model = fit("grid-pickup", num_iterations=450)
+    model = fit("grid-pickup", num_iterations=400)
     if jax.default_backend() == "cpu":
         assert watch.seconds <= 60
     scores = evaluate(model, "grid-pickup", num_tasks=3, num_demos=512)
