@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,13 +52,14 @@ class Checkpoints:
 
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
+        if jax.process_index() == 0:
+            _sweep(self.folder)
         # Of several processes, only the first writes; the others are not asked, and must not be waited for.
         alone = ocp.options.MultiprocessingOptions(active_processes={0} if jax.process_count() > 1 else None)
         options = ocp.CheckpointManagerOptions(
             max_to_keep=NUM_KEPT,
             create=False,
             enable_async_checkpointing=False,
-            cleanup_tmp_directories=True,  # what a killed run was writing
             multiprocessing_options=alone,
         )
         with _quiet():
@@ -145,6 +147,12 @@ class Checkpoints:
         """Lets go of the folder."""
         with _quiet():
             self._manager.close()
+
+
+def _sweep(folder: Path) -> None:
+    """Deletes what a killed run was writing. Orbax can too, but in a thread that nothing waits for."""
+    for unfinished in folder.glob("*.orbax-checkpoint-tmp*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _named_arrays(state: Trained) -> dict[str, np.ndarray]:
