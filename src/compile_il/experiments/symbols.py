@@ -48,7 +48,7 @@ class Run:
     """Of both; the official code's default."""
     beta_codes: float = 0.01
     """Of our engine."""
-    every: int = 2
+    every: int = 1
     """Iterations between evaluations."""
     most: int = 100
     """Iterations after which to give up."""
