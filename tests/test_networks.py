@@ -9,6 +9,7 @@ import pytest
 from compile_il.networks import Convolution, GridEmbedding, Scaling, Space, make_embedding
 
 NOTHING = jnp.zeros((0,))
+NO_CHANGES = jnp.zeros((0, 0))
 
 
 def test_convolution_is_a_convolution() -> None:
@@ -25,7 +26,7 @@ def test_convolution_is_a_convolution() -> None:
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_grid(dtype: type) -> None:
     space = Space("grid", (5, 6, 4), num_symbols=0, num_actions=3, action_dim=0)
-    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING)
+    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=8, key=jax.random.key(0))
     assert isinstance(embedding, GridEmbedding)
     embedded = embedding(jnp.ones((5, 6, 4), dtype))
@@ -37,7 +38,9 @@ def test_vectors_are_brought_to_one_scale() -> None:
     space = Space("vector", (2,), num_symbols=0, num_actions=3, action_dim=0)
     mean, spread = jnp.array([5.0, -100.0]), jnp.array([2.0, 50.0])
     raw, unit = (
-        make_embedding(space, Scaling(m, s, NOTHING, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0))
+        make_embedding(
+            space, Scaling(m, s, NOTHING, NOTHING, NO_CHANGES), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+        )
         for m, s in ((mean, spread), (jnp.zeros(2), jnp.ones(2)))
     )
     vector = jnp.array([0.3, -1.2])
@@ -47,7 +50,7 @@ def test_vectors_are_brought_to_one_scale() -> None:
 def test_vectors_of_width_zero_give_a_constant() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=3, action_dim=0)
     embedding = make_embedding(
-        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES), num_maps=2, hidden_dim=8, key=jax.random.key(0)
     )
     embedded = embedding(NOTHING)
     assert embedded.shape == (8,)
@@ -57,7 +60,7 @@ def test_vectors_of_width_zero_give_a_constant() -> None:
 def test_symbols_have_a_vector_each() -> None:
     space = Space("symbol", (), num_symbols=4, num_actions=3, action_dim=0)
     embedding = make_embedding(
-        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES), num_maps=2, hidden_dim=8, key=jax.random.key(0)
     )
     table = jax.vmap(embedding)(jnp.arange(4))
     assert table.shape == (4, 8)

@@ -11,10 +11,16 @@ WHOLE = (
     *("policy_layers", "num_seeds", "seed"),
 )
 WHOLE_OR_NONE = ("num_segments", "longest_segment", "num_devices")
-REAL = ("learning_rate", "cooldown", "sigma_floor", "segment_cost", "beta_codes", "beta_boundaries", "temperature")
+REAL = (
+    *("learning_rate", "cooldown", "sigma_floor", "segment_cost", "effect_spread"),
+    *("beta_codes", "beta_boundaries", "temperature"),
+)
 REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight", "final_temperature")
 """Settings by the numbers that they take."""
-EXACT_ONLY = ("duration_weight", "longest_segment", "shared_termination", "termination_weight", "segment_cost")
+EXACT_ONLY = (
+    *("duration_weight", "longest_segment", "shared_termination", "termination_weight", "segment_cost"),
+    *("effects", "effect_spread"),
+)
 RELAXED_ONLY = (
     *("codes", "code_dim", "readout", "boundary_term", "beta_codes", "beta_boundaries"),
     *("temperature", "final_temperature"),
@@ -79,6 +85,10 @@ class Config:
     """Least spread of continuous actions, in standard deviations of the data's actions."""
     segment_cost: float = 0.0
     """Log-probability that each further segment costs where their number is not known."""
+    effects: bool = False
+    """Whether skills are told apart by what they change too, so that each stands for a thing and not for a place."""
+    effect_spread: float = 0.2
+    """Deviation of such changes, in things of a grid or in spreads of a vector's columns; smaller makes them count."""
     codes: Literal["categorical", "gaussian"] = "categorical"
     """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
     code_dim: int = 32
@@ -123,6 +133,8 @@ class Config:
             raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
         if self.termination_weight is not None and not self.termination_weight > 0:
             raise ConfigError(f"termination_weight is {self.termination_weight}: use a positive number, such as 1.")
+        if not self.effect_spread > 0:
+            raise ConfigError(f"effect_spread is {self.effect_spread}: use a positive number, such as 0.2.")
         for name in ("duration_rate", "longest_segment", "num_devices"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -128,7 +128,9 @@ def _space(values: dict[str, Any]) -> Space:
 
 def _blank_scaling(space: Space) -> Scaling:
     width = space.observation_shape[0] if space.observation_kind == "vector" else 0
-    return Scaling(*(jnp.zeros((n,)) for n in (width, width, space.action_dim, space.action_dim)))
+    num_measured = sum(space.observation_shape[-1:])  # symbols have no shape
+    shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, num_measured)
+    return Scaling(*map(jnp.zeros, shapes))
 
 
 def _read_description(path: Path) -> dict[str, Any]:

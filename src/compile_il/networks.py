@@ -141,6 +141,8 @@ class Scaling(eqx.Module):
     observation_spread: Float[Array, " D"]
     action_mean: Float[Array, " A"]
     action_spread: Float[Array, " A"]
+    changes: Float[Array, "N measured"]
+    """How vectors, or the sums of a grid's channels, change in some of the steps."""
 
 
 def make_embedding(

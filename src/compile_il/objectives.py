@@ -11,6 +11,7 @@ from compile_il.batches import Batch
 from compile_il.config import Config
 from compile_il.counts import unknown_count
 from compile_il.exact.durations import poisson_log_duration
+from compile_il.exact.effects import new_effects
 from compile_il.exact.objective import log_likelihoods
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
@@ -21,6 +22,9 @@ from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.termination import Termination
 from compile_il.skills import Skills
+
+EFFECT_KEY = 7
+"""Folded into a seed's key, so that with and without effects the same networks are drawn."""
 
 
 @runtime_checkable
@@ -38,12 +42,16 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
     if config.inference == "relaxed":
         return _new_relaxed_skills(config, space, scaling, key)
     policy_key, stop_key = jax.random.split(key)
+    effects = None
+    if config.effects:
+        effects = new_effects(scaling, config.num_skills, config.effect_spread, jax.random.fold_in(key, EFFECT_KEY))
     return Skills(
         space,
         _new_skill_policies(config, space, scaling, policy_key),
         shared_termination=bool(config.shared_termination),
         termination_weight=config.termination_weight or 1.0,
         learned_durations=config.duration_weight is None,
+        effects=effects,
         key=stop_key,
     )
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.batches import Batch, unpack
 from compile_il.exact.durations import LearnedWeight
+from compile_il.exact.effects import Effects
 from compile_il.exact.scores import StepScores
 from compile_il.networks import GridEmbedding, Space, halved
 from compile_il.policies import SkillPolicies, View
@@ -19,6 +20,8 @@ class Arrival(NamedTuple):
 
     view: View
     stop_logits: Float[Array, " K"]
+    measured: Float[Array, " D"] | None
+    """How much of each thing there is, where effects are looked at."""
 
 
 class Skills(eqx.Module):
@@ -28,6 +31,8 @@ class Skills(eqx.Module):
     stopping: eqx.nn.MLP
     durations: LearnedWeight | None
     """Of the factor for lengths, where it is learned."""
+    effects: Effects | None
+    """What each skill changes, where that is looked at."""
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
     termination_weight: float = eqx.field(static=True)
@@ -40,6 +45,7 @@ class Skills(eqx.Module):
         shared_termination: bool,
         termination_weight: float,
         learned_durations: bool,
+        effects: Effects | None = None,
         key: PRNGKeyArray,
     ):
         num_rules = 1 if shared_termination else policies.num_skills
@@ -48,6 +54,7 @@ class Skills(eqx.Module):
         self.policies = policies
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
         self.durations = LearnedWeight() if learned_durations else None
+        self.effects = effects
         self.space, self.num_skills, self.termination_weight = space, policies.num_skills, termination_weight
 
     def stop_logits(
@@ -64,6 +71,14 @@ class Skills(eqx.Module):
         Frame f + 1 is where action f led, so one embedding of each frame serves its own step and the one before.
         """
         num_steps = batch.boundary_labels.shape[1]
+        steps = self._score_without_effects(batch, num_steps)
+        if self.effects is None:
+            return steps
+        measured = jax.vmap(self.effects.measure)(jnp.asarray(batch.frames))
+        marks = jax.vmap(self.effects.log_ratio)(jnp.roll(measured, -1, axis=0) - measured)
+        return steps._replace(log_stop=steps.log_stop + unpack(marks, batch, num_steps))
+
+    def _score_without_effects(self, batch: Batch, num_steps: int) -> StepScores:
         actions = jnp.asarray(batch.actions)
         if self.policies.eyes.memory is None:
             embedded = jax.vmap(self.policies.eyes.embedding)(jnp.asarray(batch.frames))
@@ -98,7 +113,8 @@ class Skills(eqx.Module):
 
     def begin(self, observation: Shaped[Array, "..."]) -> Arrival:
         """Where the first skill begins; none stops before its first step."""
-        return Arrival(self.policies.eyes.open(observation), jnp.full((self.num_skills,), -jnp.inf))
+        measured = None if self.effects is None else self.effects.measure(observation)
+        return Arrival(self.policies.eyes.open(observation), jnp.full((self.num_skills,), -jnp.inf), measured)
 
     def follow(self, now: Arrival, observation: Shaped[Array, "..."]) -> Arrival:
         """Where one skill has ended and the next begins; what was seen is remembered."""
@@ -112,8 +128,13 @@ class Skills(eqx.Module):
     def arrive(self, now: Arrival, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Arrival:
         """After an action has led to an observation."""
         view = self.policies.eyes.look(now.view, action, observation)
-        return Arrival(view, self.stop_logits(now.view.seen, action, view.seen))
+        logits = self.stop_logits(now.view.seen, action, view.seen)
+        if self.effects is None:
+            return Arrival(view, logits, None)
+        assert now.measured is not None, "effects are looked at from the beginning"
+        measured = self.effects.measure(observation)
+        return Arrival(view, logits + self.effects.log_ratio(measured - now.measured), measured)
 
     def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops here: ψ_k(s, a, s') > 0.5."""
+        """Whether a skill stops here: ψ_k(s, a, s') > 0.5, after its effect has been seen or missed."""
         return now.stop_logits[skill] > 0

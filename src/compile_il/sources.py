@@ -14,6 +14,7 @@ from compile_il.config import Config
 from compile_il.counts import unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
+from compile_il.exact.effects import total
 from compile_il.exact.feasible import feasible
 from compile_il.exact.recursion import exactly
 from compile_il.generate import demonstrate
@@ -28,6 +29,8 @@ TRAINING_STEPS = 42
 """The paper cuts the grid world's training demonstrations here."""
 ROOM_FOR_LONGER = 1.25
 """Fresh demonstrations of a world longer than this, times the longest of a sample, are left out of training."""
+MAX_CHANGES = 4096
+"""Steps of which it is known how they change what is seen."""
 LEAST_SIDE = 5
 """Rows and columns that two 3x3 convolutions leave something of."""
 _LEAST_SPREAD = 1e-6
@@ -60,6 +63,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     world = training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
     _check_long_enough(sample, config)
+    _check_effects(space_of(sample), config)
     if config.supervision != "none":
         _check_told(sample, world.num_tasks, config)
     limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
@@ -77,6 +81,14 @@ def training_world(name: str, num_tasks: int) -> World:
     """A world by its name, with demonstrations for training, cut as in the paper."""
     world = make_world(name, num_tasks=num_tasks)
     return dataclasses.replace(world, max_steps=TRAINING_STEPS) if name.startswith("grid") else world
+
+
+def _check_effects(space: Space, config: Config) -> None:
+    if config.effects and not sum(space.observation_shape[-1:]):
+        raise DemonstrationError(
+            "Effects are changes of what is seen, of things in a grid or of vectors, and these demonstrations have "
+            f"{'symbols' if space.observation_kind == 'symbol' else 'no states'}: leave effects out."
+        )
 
 
 def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
@@ -105,6 +117,7 @@ def _check_told(sample: Demonstrations, num_tasks: int, config: Config) -> None:
 
 def _data_source(demos: Demonstrations, config: Config) -> Source:
     _check_possible(demos, config)
+    _check_effects(space_of(demos), config)
     kept, held_out = hold_out(demos, config.seed)
     return Source(
         world=None,
@@ -200,13 +213,23 @@ def space_of(demos: Demonstrations) -> Space:
 
 
 def scaling_of(demos: Demonstrations) -> Scaling:
-    """Mean and spread of vectors and continuous actions."""
+    """Mean and spread of vectors and continuous actions, and some changes."""
     nothing = np.zeros((0,), np.float32)
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
     seen = _moments(frames) if vectors else (nothing, nothing)
     done = _moments(actions) if continuous else (nothing, nothing)
-    return Scaling(*map(jnp.asarray, (*seen, *done)))
+    return Scaling(*map(jnp.asarray, (*seen, *done, _changes(demos))))
+
+
+def _changes(demos: Demonstrations) -> NDArray[np.float32]:
+    """How what is seen changes in steps from all over the data."""
+    if demos.observation_kind == "symbol":
+        return np.zeros((0, 0), np.float32)
+    frames, counts = demos.storage.observations.values, demos.storage.observations.counts
+    steps = np.delete(np.arange(len(frames)), np.cumsum(counts) - 1)  # from a last frame nothing leads on
+    some = steps[np.linspace(0, len(steps) - 1, min(len(steps), MAX_CHANGES)).astype(int)]
+    return total(frames[some + 1].astype(np.float32)) - total(frames[some].astype(np.float32))
 
 
 def _moments(values: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -1,0 +1,72 @@
+"""What a skill changes: a factor for the change that is seen where it ends, which gives skills a meaning.
+
+A code can stand for a thing, or for a place where things happen to be: either says which way to go, so likelihood
+hardly prefers one (the paper calls its codes "location-specific"). But a task that is done often leaves a mark: a thing
+vanishes, a door opens, a lamp goes on. Let Δ be how much of each thing there is after a step, less how much there was
+before it, and let each skill have a change μ_k of its own:
+
+    Δ ~ N(μ_k, σ² I) where skill k ends,        Δ ~ N(0, σ² I) at all other steps.
+
+The second is a factor of every segmentation, for every step, so that only the ratio matters:
+
+    log N(Δ; μ_k, σ² I) - log N(Δ; 0, σ² I) = ( μ_k·Δ - |μ_k|² / 2 ) / σ²
+
+The μ_k begin as changes that are in the data, far from each other and from no change at all; then they are learned.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from compile_il.networks import Scaling
+
+STRIDE = 10.0
+"""Effects are learned in units of so much, since steps of an optimiser that suit networks are small."""
+
+
+class Effects(eqx.Module):
+    """The change that each skill makes."""
+
+    means: Float[Array, "K D"]
+    """μ_k / STRIDE."""
+    units: Float[Array, " D"]
+    """Of what is measured: one thing of a grid, the spread of a column of vectors."""
+    spread: float = eqx.field(static=True)
+    """σ, in these units."""
+
+    def measure(self, observation: Shaped[Array, "..."]) -> Float[Array, " D"]:
+        """How much of each thing there is: the sum of each channel of a grid, or a vector as it is."""
+        return total(observation.astype(jnp.float32)) / jax.lax.stop_gradient(self.units)
+
+    def log_ratio(self, change: Float[Array, " D"]) -> Float[Array, " K"]:
+        """How much better each skill's effect explains a change than no effect does."""
+        means = STRIDE * self.means
+        return (means @ change - 0.5 * jnp.sum(means**2, axis=1)) / self.spread**2
+
+
+def total(observation: Any) -> Any:
+    """The sum over the cells of a grid; vectors have none."""
+    return observation.sum(axis=(-3, -2)) if observation.ndim >= 3 else observation
+
+
+def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
+    """Effects that begin as changes in the data."""
+    # Only vectors have units of their own.
+    units = scaling.observation_spread if scaling.observation_spread.size else jnp.ones(scaling.changes.shape[1:])
+    return Effects(far_apart(scaling.changes / units, num_skills, key) / STRIDE, units, spread)
+
+
+def far_apart(points: Float[Array, "N D"], number: int, key: PRNGKeyArray) -> Float[Array, "number D"]:
+    """Points drawn one after the other, each with the square of its distance to those before and to the origin.
+
+    This is how k-means++ begins (Arthur and Vassilvitskii, 2007), with the origin as a first centre.
+    """
+
+    def draw(nearest: Float[Array, " N"], key: PRNGKeyArray) -> tuple[Float[Array, " N"], Float[Array, " D"]]:
+        chosen = points[jax.random.categorical(key, jnp.log(nearest + jnp.finfo(nearest.dtype).tiny))]
+        return jnp.minimum(nearest, jnp.sum((points - chosen) ** 2, axis=1)), chosen
+
+    return jax.lax.scan(draw, jnp.sum(points**2, axis=1), jax.random.split(key, number))[1]
