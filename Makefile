@@ -38,6 +38,7 @@ bench: $(STAMP)  ## speed of worlds and experts beside their plain-Python twins,
 
 docs: $(STAMP)   ## make the pictures, and the tables from results/, of documents anew
 	$(BIN)/python -m compile_il.report.gallery docs/images/worlds.png
+	$(BIN)/python -m compile_il.reproduce.page docs/results.md
 	$(BIN)/python -m compile_il.report.tables README.md $(wildcard docs/*.md)
 
 clean:           ## remove everything that make made

@@ -3,6 +3,7 @@
 from typing import Any
 
 from compile_il.evaluate import Evaluation
+from compile_il.report.scores import SCORE_HEADINGS, spread
 from compile_il.reproduce.draw import study_table
 from compile_il.reproduce.paper import PAPER, Row
 from compile_il.reproduce.studies import make_study
@@ -27,6 +28,23 @@ def test_where_the_paper_has_none_there_is_no_column() -> None:
     table = study_table(result("figure4", "grid-pickup, exact", boundary_accuracy=1.0, f1=1.0, online=0.25))
     assert table.splitlines()[0] == "| per cent | boundaries | F1 | online |"
     assert table.splitlines()[2] == "| grid-pickup, exact, 3 tasks | 100.0 ± 0.0 | 100.0 ± 0.0 | 25.0 ± 0.0 |"
+
+
+def test_the_number_of_segments_is_a_column_where_it_was_not_told() -> None:
+    some = {"boundary_accuracy": 1.0, "f1": 1.0}
+    told, found = (study_table(result("table3", "M=5", count_accuracy=share, **some)) for share in (1.0, 0.5))
+    assert "number right" not in told
+    assert "number right" in found
+
+
+def test_deviations_are_those_of_samples() -> None:
+    assert spread([0.9, 0.7, None, 0.8]) == "80.0 ± 10.0"
+    assert spread([0.5]) == "50.0"
+    assert spread([None]) == "-"
+
+
+def test_headings_are_those_of_all_scores() -> None:
+    assert set(SCORE_HEADINGS.values()) == set(Evaluation._fields)
 
 
 def test_rows_of_the_paper_have_models() -> None:

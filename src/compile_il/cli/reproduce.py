@@ -2,15 +2,14 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from compile_il.cli.console import Interrupted, say
-from compile_il.cli.evaluate import ROWS
-from compile_il.report.tables import spread
+from compile_il.reproduce.draw import Cells, study_cells
 from compile_il.reproduce.names import Scale, StudyName
 
 Names = StudyName | Literal["all"]
@@ -18,15 +17,18 @@ Names = StudyName | Literal["all"]
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Train and score the models of a table or a figure of the paper, of both engines.
+    """Train and score, or look at, the models of a table or a figure of the paper, of both engines.
 
     compile-il reproduce table1 --scale short
 
-    What is interrupted goes on where it was when it is started again, and what is done is not done again.
+    What is interrupted goes on where it was when it is started again, and what is done is not done again. This writes
+    numbers; the page with tables and pictures of all that has been run is made of them by
+
+    python -m compile_il.reproduce.page PAGE.md --results results
     """
 
     name: Annotated[Names, tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
-    """table1, table2, table3, figure4, figure7, or all."""
+    """table1, table2, table3, figure4, figure7, qualitative, or all."""
     scale: Scale = "short"
     """smoke: two steps of tiny networks; short: minutes on one accelerator; paper: the paper's iterations."""
     results: Path = Path("results")
@@ -44,7 +46,7 @@ class Reproduce:
         for name in names:
             out = self.results / f"{name}.json"
             try:
-                found = reproduce(
+                result = reproduce(
                     make_study(name, self.scale),
                     self.scale,
                     work=self.work,
@@ -53,16 +55,15 @@ class Reproduce:
                 )
             except Stopped as stopped:
                 raise Interrupted(f"{stopped.where} To go on", []) from stopped
-            console.print(score_table(f"{name}, {self.scale}", found))
+            console.print(cell_table(f"{name}, {self.scale}", study_cells(result)))
             say(console, f"{name}: ", (str(out), "bold"))
 
 
-def score_table(title: str, found: dict[str, Any]) -> Table:
-    """Mean and standard deviation over seeds, in per cent; one row a model and number of tasks."""
-    table = Table("per cent", *ROWS, title=title)
-    for name, part in found.items():
-        for tasks, seeds in part["scores"].items():
-            table.add_row(
-                f"{name}, {tasks} tasks", *(spread([score[field] for score in seeds]) for field in ROWS.values())
-            )
+def cell_table(title: str, cells: Cells) -> Table:
+    """The table of a study, for a terminal."""
+    table = Table(title=title)
+    for number, heading in enumerate(cells.headings):
+        table.add_column(heading, justify="right" if number else "left")
+    for row in cells.rows:
+        table.add_row(*row)
     return table

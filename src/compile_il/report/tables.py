@@ -7,13 +7,13 @@ A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table 
 
 import json
 import re
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from compile_il.files import replace_file
+from compile_il.report.scores import spread
 from compile_il.results import RESULTS
 
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -46,12 +46,6 @@ def speed_of_worlds() -> str:
             rows.append([f"{world}: {what}", f"{twin:,.0f}", f"{ours:,.0f}", f"{ours / twin:,.0f}x", f"{on_gpu:,.0f}"])
     cores, device = cpu["hardware"]["num_cores"], gpu["hardware"]["device"]
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
-
-
-def spread(values: list[float | None]) -> str:
-    """Mean and standard deviation over seeds, in per cent; a dash where there is no such score."""
-    given = [100 * value for value in values if value is not None]
-    return f"{statistics.mean(given):.1f} ± {statistics.pstdev(given):.1f}" if given else "-"
 
 
 PAPER_UNSUPERVISED = {("reacher", 3): "62.0 ± 4.5", ("reacher", 5): "41.7 ± 8.0"}

@@ -1,32 +1,38 @@
-"""Tables of studies in Markdown, from their result files, with the paper's figures beside ours."""
+"""Tables of studies, from their result files, with the paper's figures beside ours."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from compile_il.report.tables import markdown_table, spread
+from compile_il.report.scores import SCORE_HEADINGS, spread
+from compile_il.report.tables import markdown_table
 from compile_il.reproduce.paper import PAPER
 
-COLUMNS = {
-    "boundaries": "boundary_accuracy",
-    "F1": "f1",
-    "F1, 1 step off": "f1_tolerance_1",
-    "reconstruction": "reconstruction",
-    "exact match": "exact_match",
-    "online": "online",
-}
-"""Headings and what they show; those without a single figure are left out."""
+
+class Cells(NamedTuple):
+    """A table, its first column names."""
+
+    headings: list[str]
+    rows: list[list[str]]
 
 
 def study_table(result: dict[str, Any]) -> str:
+    """The table of a study in Markdown."""
+    return markdown_table(*study_cells(result))
+
+
+def study_cells(result: dict[str, Any]) -> Cells:
+    """One row a model, with scores or with what its skills do."""
+    drawn = any("portrait" in part for part in result["figures"].values())
+    return _skill_cells(result["figures"]) if drawn else _score_cells(result)
+
+
+def _score_cells(result: dict[str, Any]) -> Cells:
     """One row a model and number of tasks: mean and standard deviation over seeds, the paper's column before ours."""
     found, paper = result["figures"], PAPER.get(result["config"]["study"], {})
     scores = [(name, int(tasks), seeds) for name, part in found.items() for tasks, seeds in part["scores"].items()]
-    shown = {
-        heading: field
-        for heading, field in COLUMNS.items()
-        if any(seed[field] is not None for _, _, seeds in scores for seed in seeds)
-    }
     headings, rows = ["per cent"], [[f"{name}, {tasks} tasks"] for name, tasks, _ in scores]
-    for heading, field in shown.items():
+    for heading, field in SCORE_HEADINGS.items():
+        if not _tells(field, [seed[field] for _, _, seeds in scores for seed in seeds]):
+            continue
         printed = [_printed(paper, name, tasks, field) for name, tasks, _ in scores]
         if any(printed):
             headings.append(f"paper: {heading}")
@@ -35,7 +41,13 @@ def study_table(result: dict[str, Any]) -> str:
         headings.append(heading)
         for row, (_, _, seeds) in zip(rows, scores, strict=True):
             row.append(spread([seed[field] for seed in seeds]))
-    return markdown_table(headings, rows)
+    return Cells(headings, rows)
+
+
+def _tells(field: str, values: list[float | None]) -> bool:
+    """Whether a column says anything; the number of segments does not where it was told to all."""
+    nothing = {None, 1.0} if field == "count_accuracy" else {None}
+    return not set(values) <= nothing
 
 
 def _printed(paper: dict[str, Any], name: str, tasks: int, field: str) -> str:
@@ -45,3 +57,18 @@ def _printed(paper: dict[str, Any], name: str, tasks: int, field: str) -> str:
         return ""
     mean, deviation = getattr(row, field)
     return f"{mean:.1f} ± {deviation:.1f}"
+
+
+def _skill_cells(found: dict[str, Any]) -> Cells:
+    """How often the skills of each model stop by themselves, over all skills and levels, and with what."""
+    rows = []
+    for name, part in found.items():
+        if (skills := part["portrait"].get("skills")) is None:
+            continue
+        num_levels = len(skills) * part["portrait"]["num_levels"]
+        stopped = sum(skill["num_stopped"] for skill in skills)
+        with_object = sum(skill["num_stopped_with_object"] for skill in skills)
+        steps = sum(skill["num_stopped"] * (skill["mean_steps"] or 0) for skill in skills)
+        shares = [f"{100 * count / num_levels:.1f} %" for count in (stopped, with_object)]
+        rows.append([name, str(len(skills)), *shares, f"{steps / stopped:.1f}" if stopped else "-"])
+    return Cells(["model", "skills", "stop by themselves", "having picked something up", "mean steps until then"], rows)

@@ -1,4 +1,4 @@
-"""A part of a study: one method in one world, several seeds at once, trained and scored; it can be interrupted."""
+"""A part of a study: one method in one world, several seeds at once, trained and measured; it can be interrupted."""
 
 import contextlib
 import dataclasses
@@ -57,13 +57,27 @@ class Part:
         return dataclasses.asdict(self) | plain
 
 
-def run_part(part: Part, folder: Path, say: Say) -> dict[str, Any]:
-    """What the part found: read, if it is there already; else trained, from its last checkpoint, and scored.
+Measure = Callable[[Part, list[Model], Say], dict[str, Any]]
+"""What is found out about trained models, one for each seed, as plain values for a result file."""
+
+
+def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
+    """All scores of all seeds, by the number of tasks."""
+    scores = {}
+    for tasks in part.test_tasks:
+        scores[str(tasks)] = [score(model, part, tasks) for model in models]
+        say(f"{part.name}: scored on {tasks} tasks")
+    return {"scores": scores}
+
+
+def run_part(part: Part, folder: Path, say: Say, measure: Measure = score_models) -> dict[str, Any]:
+    """What the part found: read, if it is there already; else trained, from its last checkpoint, and measured.
 
     Args:
       part: what to do.
       folder: of the part alone, for its checkpoints and its result.
       say: is told how far it is.
+      measure: what to find out about the models.
     """
     done = folder / "part.json"
     if (found := read_done(done, part)) is not None:
@@ -73,18 +87,18 @@ def run_part(part: Part, folder: Path, say: Say) -> dict[str, Any]:
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
     # Another part's checkpoints in the same folder would be of no use: they go by what the part is.
+    trained = time.perf_counter()
     state, seconds = train(trainer, folder / f"checkpoints-{digest(part)}", lambda words: say(f"{part.name}: {words}"))
-    models, scores = trainer.models(state), {}
-    for tasks in part.test_tasks:
-        scores[str(tasks)] = [score(model, part, tasks) for model in models]
-        say(f"{part.name}: scored on {tasks} tasks")
+    # What training took before an interruption counts too; what else went on then does not.
+    around = trained - began - time.perf_counter()
+    measured = measure(part, trainer.models(state), say)
     found = {
         "part": part.to_json(),
         "commit": commit(),
         "hardware": hardware(),
         "training_seconds": round(seconds, 2),
-        "wall_time": round(time.perf_counter() - began, 2),
-        "scores": scores,
+        "wall_time": round(seconds + around + time.perf_counter(), 2),
+        **measured,
     }
     with replace_file(done) as temporary:
         temporary.write_text(json.dumps(found, indent=2) + "\n")

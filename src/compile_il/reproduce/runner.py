@@ -1,17 +1,19 @@
 """Runs the parts of a study that are not done yet, and writes `results/NAME.json`."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 from compile_il.reproduce.names import Scale
-from compile_il.reproduce.parts import Say, run_part
+from compile_il.reproduce.parts import Measure, Part, Say, run_part, score_models
+from compile_il.reproduce.portraits import DrawnPart, portray
 from compile_il.reproduce.studies import Study
 from compile_il.results import write_result
 
 
 def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) -> dict[str, Any]:
-    """Makes a table or a figure: what its parts found, by name.
+    """Makes a table or a figure, and gives what stands in its result file.
 
     Args:
       study: which.
@@ -20,18 +22,22 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
       out: the result file.
       say: is told how far it is.
     """
-    found = {part.name: run_part(part, work / scale / study.name / slug(part.name), say) for part in study.parts}
+    folder = work / scale / study.name
+    found = {part.name: run_part(part, folder / slug(part.name), say, measure_of(part)) for part in study.parts}
     write_result(
         out,
         config={"study": study.name, "scale": scale, "parts": {name: done["part"] for name, done in found.items()}},
         seeds=list(range(study.parts[0].config.num_seeds)),
         wall_time=sum(done["wall_time"] for done in found.values()),
-        figures={
-            name: {key: done[key] for key in ("scores", "training_seconds", "wall_time", "hardware", "commit")}
-            for name, done in found.items()
-        },
+        figures={name: {key: value for key, value in done.items() if key != "part"} for name, done in found.items()},
     )
-    return found
+    result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
+def measure_of(part: Part) -> Measure:
+    """Whether a part is drawn or scored."""
+    return portray if isinstance(part, DrawnPart) else score_models
 
 
 def slug(name: str) -> str:

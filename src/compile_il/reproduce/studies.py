@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from compile_il.baselines import surprisal_settings, vae_bc_settings
 from compile_il.config import Config
-from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.names import TITLES, Scale, StudyName
 from compile_il.reproduce.parts import Part
+from compile_il.reproduce.portraits import DrawnPart
 
 PAPER_SIZES: dict[str, Any] = {"batch_size": 256, "hidden_dim": 256, "num_maps": 64, "num_seeds": 5}
 SMOKE_SIZES: dict[str, Any] = {"batch_size": 8, "hidden_dim": 16, "num_maps": 4, "num_seeds": 2, "num_iterations": 2}
@@ -18,6 +19,10 @@ ITERATIONS: dict[Scale, dict[str, int]] = {
     "paper": {"relaxed grid": 50_000, "relaxed reacher": 500_000, "exact grid": 20_000, "exact reacher": 20_000},
 }
 """Steps of training by engine and world; the paper's are 50,000, and 500,000 for the reacher."""
+EARLY = 100
+"""A model that is looked at early has had one in so many of the steps."""
+NUM_LEVELS = 1000
+"""Levels that show where skills stop (paper, appendix "Qualitative results")."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,25 +36,37 @@ class Study:
 
 def make_study(name: StudyName, scale: Scale) -> Study:
     """The models that a table or a figure needs."""
-    title, parts = {
-        "table1": ("Reacher: where one target has been reached", _reacher("categorical")),
-        "table2": ("Reacher, Gaussian codes", _reacher("gaussian")),
-        "table3": ("Reacher: number of segments and temperature", _sweeps()),
-        "figure4": ("Grid worlds", _grids("categorical")),
-        "figure7": ("Grid worlds, Gaussian codes", _grids("gaussian")),
+    parts = {
+        "table1": _reacher("categorical"),
+        "table2": _reacher("gaussian"),
+        "table3": _sweeps(),
+        "figure4": _grids("categorical"),
+        "figure7": _grids("gaussian"),
+        "qualitative": _portraits(),
     }[name]
-    return Study(name, title, tuple(at_scale(part, scale) for part in parts))
+    return Study(name, TITLES[name], tuple(at_scale(part, scale) for part in parts))
 
 
 def at_scale(part: Part, scale: Scale) -> Part:
     """The same part with the scale's sizes."""
+    sized = _tiny(part) if scale == "smoke" else _full(part, ITERATIONS[scale])
+    if not isinstance(part, DrawnPart):
+        return sized
+    # One model is enough to look at.
+    iterations = max(sized.config.num_iterations // EARLY, 1) if part.early else sized.config.num_iterations
+    return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, num_iterations=iterations))
+
+
+def _tiny(part: Part) -> Part:
+    return dataclasses.replace(part, config=dataclasses.replace(part.config, **SMOKE_SIZES), num_test=SMOKE_TEST)
+
+
+def _full(part: Part, iterations: dict[str, int]) -> Part:
     grid = part.world.startswith("grid")
-    if scale == "smoke":
-        return dataclasses.replace(part, config=dataclasses.replace(part.config, **SMOKE_SIZES), num_test=SMOKE_TEST)
     engine = (
         "relaxed" if part.surprisal else part.config.inference
     )  # a baseline is trained as long as the paper's model
-    steps = ITERATIONS[scale][f"{engine} {'grid' if grid else 'reacher'}"]
+    steps = iterations[f"{engine} {'grid' if grid else 'reacher'}"]
     config = dataclasses.replace(part.config, **PAPER_SIZES, num_iterations=steps, half_precision=grid)
     return dataclasses.replace(part, config=config)
 
@@ -105,3 +122,16 @@ def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
         if codes == "categorical":
             parts.append(Part(f"{world}, exact", world, Config(num_skills=32, policy_layers=2)))
     return parts
+
+
+def _portraits() -> list[Part]:
+    def drawn(name: str, config: Config, *, early: bool = False) -> Part:
+        return DrawnPart(name, "grid-pickup", config, (3,), NUM_LEVELS, early=early)
+
+    return [
+        drawn("CompILE", relaxed("grid-pickup")),
+        drawn("exact", Config()),
+        drawn("CompILE, early", relaxed("grid-pickup"), early=True),
+        # So early the rate has not begun to fall: these are the very first steps of the model above.
+        drawn("exact, early", Config(cooldown=0.0), early=True),
+    ]

@@ -1,0 +1,26 @@
+"""What scores are called in tables, and how those of several seeds are written."""
+
+import math
+from collections.abc import Sequence
+
+from compile_il.metrics import summarise
+
+SCORE_HEADINGS = {
+    "boundaries": "boundary_accuracy",
+    "F1": "f1",
+    "F1, 1 step off": "f1_tolerance_1",
+    "number right": "count_accuracy",
+    "reconstruction": "reconstruction",
+    "exact match": "exact_match",
+    "online": "online",
+}
+"""Headings and the fields of `Evaluation` that stand below them, in order."""
+
+
+def spread(values: Sequence[float | None]) -> str:
+    """Mean and standard deviation over seeds, in per cent; a dash where there is no such score."""
+    given = [100 * value for value in values if value is not None]
+    if not given:
+        return "-"
+    summary = summarise(given)
+    return f"{summary.mean:.1f}" + ("" if math.isnan(summary.std) else f" ± {summary.std:.1f}")

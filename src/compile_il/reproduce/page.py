@@ -1,0 +1,135 @@
+"""`docs/results.md` and its pictures, from the result files of studies; no number in them is typed by hand.
+
+    python -m compile_il.reproduce.page docs/results.md --results results
+
+The command that makes a result file draws nothing. Pictures go to `images/` beside the page, so that a page can be made
+of any folder of results, finished or not: studies without a result file are left out.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import tyro
+
+from compile_il.files import replace_file
+from compile_il.reproduce.draw import study_table
+from compile_il.reproduce.names import TITLES, StudyName
+from compile_il.reproduce.pictures import pictures_of, save_picture
+from compile_il.results import RESULTS
+
+INTRODUCTION = """# The paper's tables and figures
+
+Made by `make docs` from the files that `compile-il reproduce NAME` writes. Models are trained on demonstrations of
+three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. The paper's
+stand before ours where it prints them.
+"""
+
+
+def results_page(results: Path, page: Path) -> str:
+    """The text of the page: a section for each study that has been run.
+
+    Args:
+      results: the folder of the result files.
+      page: where the text will stand; links lead from there.
+    """
+    studies = read_studies(results)
+    sections = [_section(name, result, os.path.relpath(results, page.parent)) for name, result in studies.items()]
+    if len(studies) > 1:
+        total = sum(result["wall_time"] for result in studies.values())
+        sections.append(f"All of these took {duration(total)}.\n")
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def read_studies(results: Path) -> dict[StudyName, dict[str, Any]]:
+    """Studies that have been run, in the order of the paper."""
+    paths = {name: results / f"{name}.json" for name in get_args(StudyName)}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+def _section(name: StudyName, result: dict[str, Any], results: str) -> str:
+    images = "".join(
+        f"![{picture.caption}](images/{picture.name}.png)\n\n*{picture.caption}.*\n\n"
+        for picture in pictures_of(result)
+    )
+    link = f"[{name}.json]({results}/{name}.json)"
+    return f"## {heading(name)}\n\n{images}{study_table(result)}\n{provenance(result)} {link}\n"
+
+
+def heading(name: StudyName) -> str:
+    """Such as "Table 1. Reacher ..."."""
+    number = name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    kind = name.removesuffix(number).capitalize()
+    return f"{kind} {number}. {TITLES[name]}" if number else f"{kind} results. {TITLES[name]}"
+
+
+def provenance(result: dict[str, Any]) -> str:
+    """What it takes to make a study again, and how long that took."""
+    parts = result["figures"].values()
+    seeds = result["seeds"]
+    return " ".join(
+        [
+            f"Scale: {result['config']['scale']} ({_iterations(result)}).",
+            f"Seeds: {seeds[0]} to {seeds[-1]}." if len(seeds) > 1 else f"Seed: {seeds[0]}.",
+            f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",
+            f"Commit: {_distinct(part['commit'] for part in parts)}.",
+            f"Wall time: {duration(result['wall_time'])}.",
+        ]
+    )
+
+
+def _iterations(result: dict[str, Any]) -> str:
+    """The longest training of each engine."""
+    longest: dict[str, int] = {}
+    for part in result["config"]["parts"].values():
+        engine, steps = part["config"]["inference"], part["config"]["num_iterations"]
+        if not part["surprisal"]:  # of neither engine
+            longest[engine] = max(longest.get(engine, 0), steps)
+    return ", ".join(f"{steps:,} iterations of {engine} training" for engine, steps in longest.items())
+
+
+def machine(hardware: dict[str, Any]) -> str:
+    """Such as "one NVIDIA H200" or "2 cores of ..."."""
+    if hardware["platform"] == "cpu":
+        return f"{hardware['num_cores']} cores of {hardware['device']}"
+    count = hardware["num_devices"]
+    return f"{'one' if count == 1 else count} {hardware['device']}"
+
+
+def duration(seconds: float) -> str:
+    """Such as "42 s", "12 min" or "3 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _distinct(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(words))
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """Write a page of the paper's tables and figures, beside the results of ours."""
+
+    page: Annotated[Path, tyro.conf.arg(metavar="PAGE"), tyro.conf.Positional]
+    """The Markdown file to write; pictures go to images/ beside it."""
+    results: Path = RESULTS
+    """Folder of the result files."""
+
+    def write(self) -> None:
+        """Draws the pictures, then writes the text."""
+        images = self.page.parent / "images"
+        images.mkdir(parents=True, exist_ok=True)
+        for name, result in read_studies(self.results).items():
+            for picture in pictures_of(result):
+                save_picture(picture, images, self.results / f"{name}.json")
+        with replace_file(self.page) as temporary:
+            temporary.write_text(results_page(self.results, self.page))
+
+
+if __name__ == "__main__":
+    tyro.cli(Page).write()

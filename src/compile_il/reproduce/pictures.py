@@ -1,0 +1,75 @@
+"""Which drawings a study has, and how they become files that say what they were drawn from."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from compile_il.files import replace_file
+from compile_il.reproduce.score_figures import draw_scores
+from compile_il.reproduce.segment_figures import draw_segments
+from compile_il.reproduce.skill_figures import draw_skills, draw_terminations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Picture(NamedTuple):
+    """A drawing that is to be made."""
+
+    name: str
+    """Of its file, without the ending."""
+    caption: str
+    draw: Callable[[], Figure]
+
+
+def pictures_of(result: dict[str, Any]) -> list[Picture]:
+    """The drawings of a study, from what stands in its result file."""
+    study = result["config"]["study"]
+    if study.startswith("figure"):
+        caption = "Mean and standard deviation over seeds of each method, for lists of three tasks and of five"
+        return [Picture(study, caption, functools.partial(draw_scores, result))]
+    if study == "qualitative":
+        return _portraits(result)
+    return []
+
+
+def _portraits(result: dict[str, Any]) -> list[Picture]:
+    caption = (
+        "How much each step of one unseen demonstration belongs to each segment, early in training and at its end; of "
+        "CompILE first under q, then for one relaxed sample, as training sees it"
+    )
+    pictures = [Picture("qualitative-segments", caption, functools.partial(draw_segments, result))]
+    for method, part in result["figures"].items():
+        portrait = part["portrait"]
+        if "skills" not in portrait:
+            continue
+        whose = "the exact engine" if method == "exact" else method
+        at_work = (
+            f"The skills of {whose} on one level, each until it stops. A red cross is on what was picked up; in bold "
+            f"is the skill that the model infers from a demonstration of picking up the {portrait['task']}"
+        )
+        stops = f"Where the skills of {whose} stop, over {portrait['num_levels']:,} levels: the cell of the player"
+        slug = re.sub(r"\W+", "-", method.lower())
+        pictures += [
+            Picture(f"qualitative-skills-{slug}", at_work, functools.partial(draw_skills, portrait)),
+            Picture(f"qualitative-terminations-{slug}", stops, functools.partial(draw_terminations, portrait)),
+        ]
+    return pictures
+
+
+def save_picture(picture: Picture, folder: Path, source: Path) -> None:
+    """Draws into `folder/NAME.png`, with a note of the file that the numbers came from."""
+    with replace_file(folder / f"{picture.name}.png") as temporary:
+        # No version of the program that drew it: pictures of the same numbers shall be the same bytes.
+        metadata = {"Software": None, "Source": drawn_from(source)}
+        picture.draw().savefig(temporary, format="png", bbox_inches="tight", pad_inches=0.08, metadata=metadata)
+
+
+def drawn_from(source: Path) -> str:
+    """The name of a result file and a digest of what is in it."""
+    return f"{source.name} sha256 {hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"

@@ -1,0 +1,124 @@
+"""Models to be looked at: their soft segments, and each of their skills at work (paper, "Qualitative results")."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from compile_il.batches import Batch, batch_of
+from compile_il.demos import Demonstrations
+from compile_il.evaluate import TEST_SEED
+from compile_il.generate import demonstrate, draw_levels
+from compile_il.model import Model
+from compile_il.relaxed.inference import draw_gumbel
+from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.reproduce.parts import Part, Say
+from compile_il.reproduce.skill_runs import SkillRun, run_on_levels
+from compile_il.reproduce.soft_segments import exact_segment_probs, no_noise, relaxed_segment_probs
+from compile_il.worlds import make_world
+from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
+from compile_il.worlds.text import grid_text
+from compile_il.worlds.world import KEY_KIND
+
+TASK = "heart"
+"""What is picked up in the one demonstration whose skill is told, as in the paper."""
+MOST_STEPS = 50
+"""Of a skill; the paper's limit where skills are called by an agent. The grid has 64 cells to walk on."""
+NUM_SEARCHED = 256
+"""Demonstrations among which there is one of the task."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnPart(Part):
+    """A model that is drawn rather than scored; `num_test` levels show where its skills stop."""
+
+    early: bool = False
+    """Whether it is looked at early in training, for its soft segments alone."""
+
+
+def portray(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
+    """All that drawings of the first seed's model show."""
+    assert isinstance(part, DrawnPart), "others are scored"
+    portrait = {"segments": portray_segments(models[0], part.world, part.test_tasks[0])}
+    if not part.early:
+        portrait |= portray_skills(models[0], part.world, part.num_test)
+    say(f"{part.name}: looked at")
+    return {"portrait": portrait}
+
+
+def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]:
+    """The first unseen demonstration, and how much each of its steps belongs to each segment."""
+    demos = demonstrate(world, num_demos=1, num_tasks=num_tasks, seed=TEST_SEED)
+    truth = demos.truth
+    assert truth.boundaries is not None, "worlds know their boundaries"
+    assert truth.codes is not None, "worlds know their tasks"
+    told = {"boundaries": truth.boundaries[0].tolist(), "tasks": truth.codes[0].tolist()}
+    found = segment_probs(model, demos, num_tasks)
+    return told | {name: np.asarray(probs, float).round(4).tolist() for name, probs in found.items()}
+
+
+def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dict[str, Any]:
+    """P(step t belongs to segment i) of the first demonstration; of relaxed inference with one sample, too."""
+    batch: Batch = batch_of(demos, demos.num_frames, demos.max_length)
+    if not isinstance(model.skills, RelaxedSkills):
+        priors = model.priors(demos.max_length)
+        return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
+    quiet = no_noise(batch, num_segments)
+    noise = draw_gumbel(jax.random.key(TEST_SEED, impl=KEY_KIND), *quiet.shape[1:])
+    config = model.config
+    temperature = config.final_temperature or config.temperature
+    return {
+        "probs": relaxed_segment_probs(model.skills, batch, quiet, 1.0, config.readout)[0],
+        "sample": relaxed_segment_probs(model.skills, batch, quiet + noise, temperature, config.readout)[0],
+    }
+
+
+def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
+    """Each skill on one level, with the one that the model finds in the task's demonstration; and where skills stop."""
+    world = make_world(name, num_tasks=1, max_steps=MOST_STEPS)
+    assert isinstance(world, GridWorld), "skills are drawn on grids"
+    demos = demonstrate(world, num_demos=NUM_SEARCHED, seed=TEST_SEED)
+    assert demos.truth.codes is not None, "worlds know their tasks"
+    chosen = [codes[0] for codes in demos.truth.codes].index(OBJECT_NAMES.index(TASK))
+    drawn = draw_levels(world, jax.random.key(TEST_SEED, impl=KEY_KIND), max(num_levels, NUM_SEARCHED))
+    # The level of the demonstration, then those that are counted: one program runs them all.
+    levels = jax.tree.map(lambda leaf: jnp.concatenate([leaf[chosen : chosen + 1], leaf[:num_levels]]), drawn)
+    skills = []
+    for skill in range(model.config.num_skills):
+        runs = jax.tree.map(np.asarray, run_on_levels(model.skills, world, levels, jnp.asarray(skill)))
+        example, counted = (jax.tree.map(lambda leaf, rows=rows: leaf[rows], runs) for rows in (0, slice(1, None)))
+        skills.append(describe_run(example, drawn.object_cells[chosen]) | describe_runs(counted, world.size))
+    demo = demos[chosen : chosen + 1]
+    return {
+        "level": grid_text(demo.observations[0][0]).splitlines(),
+        "task": TASK,
+        "found": int(model.segment(demo, 1).skills[0][0]),
+        "num_levels": num_levels,
+        "skills": skills,
+    }
+
+
+def describe_run(run: SkillRun, object_cells: Int[Array, " num_objects"]) -> dict[str, Any]:
+    """One run: the cells that were walked over, whether the skill ended it, and the cell of what was picked up."""
+    taken = np.asarray(object_cells)[np.asarray(run.taken)]
+    return {
+        "path": np.asarray(run.cells)[: int(run.num_steps) + 1].tolist(),
+        "stopped": bool(run.stopped),
+        "taken": int(taken[0]) if len(taken) else None,
+    }
+
+
+def describe_runs(runs: SkillRun, size: int) -> dict[str, Any]:
+    """Many runs: in how many the skill said stop, and with something picked up; where; after how many steps."""
+    stopped = np.asarray(runs.stopped)
+    cells = np.asarray(runs.cells)[stopped, -1]
+    steps = np.asarray(runs.num_steps)[stopped]
+    return {
+        "num_stopped": int(stopped.sum()),
+        "num_stopped_with_object": int((stopped & np.asarray(runs.taken).any(axis=1)).sum()),
+        "mean_steps": round(float(steps.mean()), 2) if len(steps) else None,
+        "terminations": np.bincount(cells, minlength=size * size).tolist(),
+    }

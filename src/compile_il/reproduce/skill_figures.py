@@ -1,0 +1,92 @@
+"""Skills at work, and where they stop: drawn from portraits alone, as `qualitative.json` holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compile_il.worlds.draw import INK, PAPER, draw_grid, draw_path
+from compile_il.worlds.grid import OBJECT_NAMES
+from compile_il.worlds.text import OBJECT_LETTERS, PLAYER, WALL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CROSS, FAINT = "#d6203a", "#8b867c"
+_COLUMNS, _PANEL_INCHES = 5, 1.75
+
+
+def draw_skills(portrait: dict[str, Any]) -> Figure:
+    """Each skill on the same level until it stops; a red cross on what it picked up, as in the paper."""
+    observation = observation_of(portrait["level"])
+    figure, panels = _sheet(len(portrait["skills"]))
+    for number, (axes, skill) in enumerate(zip(panels, portrait["skills"], strict=True)):
+        path = np.stack(np.divmod(skill["path"], observation.shape[1]), axis=1)
+        draw_grid(axes, observation)
+        draw_path(axes, path[:, ::-1].astype(float), np.zeros(len(path) - 1, np.int64), width=2.4)
+        if skill["taken"] is not None:
+            row, column = divmod(skill["taken"], observation.shape[1])
+            axes.plot(column, row, "x", color=CROSS, markersize=12, markeredgewidth=1.7, zorder=7)
+        # Half of the wall around the level is enough to see it.
+        axes.set(xlim=(0, observation.shape[1] - 1), ylim=(observation.shape[0] - 1, 0))
+        num_steps = len(path) - 1
+        note = f"{num_steps} step{'s' if num_steps > 1 else ''}" if skill["stopped"] else "does not stop"
+        found = number == portrait["found"]
+        _title(axes, number, f"inferred · {note}" if found else note, bold=found)
+    return figure
+
+
+def draw_terminations(portrait: dict[str, Any]) -> Figure:
+    """For each skill the cells in which it stops, over many levels; the outer ring is wall and is left out."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+    from matplotlib.ticker import MaxNLocator
+
+    side = len(portrait["level"])
+    counts = np.array([skill["terminations"] for skill in portrait["skills"]])
+    shares = 100 * counts.reshape(-1, side, side) / portrait["num_levels"]
+    shades = LinearSegmentedColormap.from_list("stops", ("#f6f3ec", "#9ecae1", "#2171b5", "#08306b", "#041b3d"))
+    scale = Normalize(0, max(shares.max(), 1))
+    figure, panels = _sheet(len(shares))
+    for number, (axes, share) in enumerate(zip(panels, shares, strict=True)):
+        axes.imshow(share[1:-1, 1:-1], cmap=shades, norm=scale)
+        axes.set(xticks=(), yticks=())
+        axes.spines[:].set(color=FAINT, linewidth=0.6)
+        stops = portrait["skills"][number]["num_stopped"] / portrait["num_levels"]
+        _title(axes, number, f"stops in {100 * stops:.0f} %")
+    legend = ScalarMappable(scale, shades)
+    bar = figure.colorbar(legend, ax=panels, shrink=0.6, aspect=24, pad=0.015, ticks=MaxNLocator(5, integer=True))
+    bar.set_label("per cent of levels", fontsize=9, color=INK)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=8, colors=INK)
+    return figure
+
+
+def observation_of(rows: list[str]) -> NDArray[np.uint8]:
+    """What `grid_text` wrote, as an observation again."""
+    cells = np.array([list(row) for row in rows])
+    num_types = len(OBJECT_NAMES)
+    letters = [*OBJECT_LETTERS[:num_types], WALL, PLAYER]
+    return np.stack([cells == letter for letter in letters], axis=-1).astype(np.uint8)
+
+
+def _sheet(num_panels: int) -> tuple[Figure, list[Axes]]:
+    """Panels in rows of five."""
+    from matplotlib.figure import Figure
+
+    num_rows = -(-num_panels // _COLUMNS)
+    size = (_COLUMNS * _PANEL_INCHES + 0.2, num_rows * (_PANEL_INCHES + 0.22))
+    figure = Figure(figsize=size, dpi=150, facecolor=PAPER, layout="constrained")
+    every = list(figure.subplots(num_rows, _COLUMNS, squeeze=False).flat)
+    for axes in every[num_panels:]:
+        axes.set_axis_off()
+    return figure, every[:num_panels]
+
+
+def _title(axes: Axes, number: int, note: str, *, bold: bool = False) -> None:
+    weight = "bold" if bold else "normal"
+    axes.set_title(f"skill {number}", loc="left", fontsize=9.5, color=INK, fontweight=weight)
+    axes.set_title(note, loc="right", fontsize=7.5, color=INK if bold else FAINT, fontweight=weight)

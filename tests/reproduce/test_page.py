@@ -1,0 +1,76 @@
+"""The page of results: complete, made of what is there, and not stale."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from PIL import Image
+
+from compile_il.reproduce.names import StudyName
+from compile_il.reproduce.page import INTRODUCTION, Page, duration, heading, machine, read_studies, results_page
+from compile_il.reproduce.pictures import drawn_from, pictures_of
+from tests.reproduce import made_up
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_committed_page_is_that_of_the_results() -> None:
+    page = ROOT / "docs" / "results.md"
+    assert page.read_text() == results_page(ROOT / "results", page), "run: make docs"
+
+
+def test_the_committed_pictures_are_those_of_the_results() -> None:
+    for name, result in read_studies(ROOT / "results").items():
+        for picture in pictures_of(result):
+            with Image.open(ROOT / "docs" / "images" / f"{picture.name}.png") as image:
+                assert image.info["Source"] == drawn_from(ROOT / "results" / f"{name}.json"), "run: make docs"
+
+
+def test_what_has_not_been_run_is_left_out(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "results.md"
+    (tmp_path / "results").mkdir()
+    assert results_page(tmp_path / "results", page) == INTRODUCTION
+    made_up.write(tmp_path / "results", "table3")
+    text = results_page(tmp_path / "results", page)
+    assert re.findall("^## (.*)", text, re.MULTILINE) == ["Table 3. Reacher: number of segments and temperature"]
+    assert "| M=3, 3 tasks | 62.0 ± 4.5 | 50.0 ± 14.1 |" in text
+    assert "All of these took" not in text
+
+
+def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
+    for name in get_args(StudyName):
+        made_up.write(tmp_path, name)
+    text = results_page(tmp_path, tmp_path / "results.md")
+    sections = re.split("^## ", text, flags=re.MULTILINE)[1:]
+    assert [section.splitlines()[0] for section in sections] == [heading(name) for name in get_args(StudyName)]
+    for name, section in zip(get_args(StudyName), sections, strict=True):
+        assert "Scale: short (" in section
+        assert ("Seed: 0." if name == "qualitative" else "Seeds: 0 to 4.") in section
+        assert "Hardware: one Some GPU. Commit: 0123abc. Wall time: " in section
+        assert f"[{name}.json](./{name}.json)" in section
+        assert section.count("![") == {"figure4": 1, "figure7": 1, "qualitative": 5}.get(name, 0)
+    num_parts = sum(len(result["figures"]) for result in read_studies(tmp_path).values())
+    assert f"All of these took {duration(num_parts * made_up.WALL_TIME)}." in text
+    assert "| CompILE | 2 | 40.0 % | 30.0 % | 1.5 |" in sections[-1]
+
+
+def test_writing_makes_every_picture(tmp_path: Path) -> None:
+    made_up.write(tmp_path, "qualitative")
+    page = tmp_path / "docs" / "page.md"
+    Page(page, tmp_path).write()
+    linked = re.findall(r"\]\((images/[^)]*)\)", page.read_text())
+    assert len(linked) == 5
+    assert {path.relative_to(page.parent) for path in page.parent.glob("images/*")} == set(map(Path, linked))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1.2, "1 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 0 min"), (11_100, "3 h 5 min")]
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_machines() -> None:
+    assert machine(made_up.HARDWARE | {"num_devices": 4}) == "4 Some GPU"
+    assert machine(made_up.HARDWARE | {"platform": "cpu", "device": "Some CPU"}) == "8 cores of Some CPU"

@@ -1,0 +1,104 @@
+"""Drawings show the numbers of their result files, and say which files these were."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from PIL import Image
+
+from compile_il.reproduce.pictures import drawn_from, pictures_of, save_picture
+from compile_il.reproduce.score_figures import COLORS, Dot, dots_of, draw_scores, methods_of
+from compile_il.reproduce.segment_figures import draw_segments
+from compile_il.reproduce.skill_figures import draw_skills, draw_terminations, observation_of
+from compile_il.reproduce.studies import make_study
+from compile_il.worlds.text import grid_text
+from tests.reproduce import made_up
+
+
+def title(axes: Axes) -> str:
+    return axes.get_title(loc="left")
+
+
+@pytest.mark.parametrize("name", ["figure4", "figure7"])
+def test_dots_are_means_with_sample_deviations(name: str) -> None:
+    result = made_up.result(name)  # type: ignore[arg-type]
+    deviation = pytest.approx(np.sqrt(200))  # of 40 and 60
+    part = "grid-visit, CompILE"
+    assert dots_of(result, part, "online") == {
+        3: Dot(pytest.approx(50), deviation),
+        5: Dot(pytest.approx(30), deviation),
+    }
+    assert dots_of(result, "grid-pickup, LSTM surprisal", "online") == {}
+    assert set(dots_of(result, "grid-pickup, LSTM surprisal", "boundary_accuracy")) == {3, 5}
+    assert dots_of(result, "grid-pickup, VAE-BC", "boundary_accuracy") == {}
+    figure = draw_scores(result)
+    assert len(figure.axes) == 2 * 4
+    for row, methods in zip((figure.axes[:4], figure.axes[4:]), methods_of(result).values(), strict=True):
+        names = [label.get_text().removesuffix(" (ours)") for label in row[0].get_yticklabels()]
+        assert names == list(methods)
+        for axes, missing in zip(row, ("VAE-BC", *["LSTM surprisal"] * 3), strict=True):
+            drawn = [(bar.lines[0].get_xdata()[0], bar.lines[0].get_color()) for bar in axes.containers]
+            shown = [method for method in methods if method != missing]
+            assert drawn == [(pytest.approx(mean), COLORS[method]) for method in shown for mean in (50, 30)]
+
+
+def test_every_method_has_a_colour() -> None:
+    for name in ("figure4", "figure7"):
+        for part in make_study(name, "paper").parts:
+            assert part.name.split(", ", 1)[1] in COLORS
+    assert len(set(COLORS.values())) == len(COLORS)
+
+
+def test_levels_come_back_from_text() -> None:
+    frame = observation_of(made_up.LEVEL)
+    assert frame.shape == (5, 5, 10 + 2)
+    assert np.argwhere(frame[..., :-2]).tolist() == [[1, 2, 0], [3, 3, 1]]
+    assert np.argwhere(frame[..., -1]).tolist() == [[1, 1]]
+    assert frame[..., -2].sum() == 16
+    assert grid_text(frame).splitlines() == made_up.LEVEL
+
+
+def test_skills_are_marked() -> None:
+    takes, wanders = draw_skills(made_up.portrait(early=False, relaxed=True)).axes[:2]
+    crosses = [
+        [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "x"] for axes in (takes, wanders)
+    ]
+    assert crosses == [[[[2, 1]]], []]
+    assert (title(takes), takes.get_title(loc="right")) == ("skill 0", "inferred · 1 step")
+    assert (title(wanders), wanders.get_title(loc="right")) == ("skill 1", "does not stop")
+
+
+def test_heat_is_the_share_of_levels() -> None:
+    first = draw_terminations(made_up.portrait(early=False, relaxed=True)).axes[0]
+    expected = np.zeros((3, 3))
+    expected[0, 0], expected[0, 2] = 60, 20
+    np.testing.assert_allclose(first.images[0].get_array(), expected)
+    assert first.get_title(loc="right") == "stops in 80 %"
+
+
+def test_soft_segments_stand_on_each_other() -> None:
+    figure = draw_segments(made_up.result("qualitative"))
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    late, early = "10,000 iterations", "100 iterations"
+    expected = [f"CompILE\n{early}", f"CompILE\n{early}, a sample", f"CompILE\n{late}", f"CompILE\n{late}, a sample"]
+    assert labels == [*expected, "exact\n80 iterations", "exact\n8,000 iterations"]
+    for axes in figure.axes:
+        tops = [bar.get_y() + bar.get_height() for bar in axes.containers[-1]]
+        np.testing.assert_allclose(tops, 1)
+
+
+def test_pictures_tell_their_source_and_are_the_same_each_time(tmp_path: Path) -> None:
+    source = made_up.write(tmp_path, "figure7")
+    (picture,) = pictures_of(made_up.result("figure7"))
+    drawn = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        save_picture(picture, folder, source)
+        drawn.append((folder / "figure7.png").read_bytes())
+    assert drawn[0] == drawn[1]
+    with Image.open(tmp_path / "one" / "figure7.png") as image:
+        assert image.info["Source"] == drawn_from(source)
+        assert "Software" not in image.info
+    source.write_text("{}")
+    assert image.info["Source"] != drawn_from(source)
