@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from compile_il.baselines.baseline import Cuts
 from compile_il.demos import Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
+from compile_il.metrics import Labels, score_boundaries, score_labels, step_labels
 from compile_il.model import Model, SegmentCount, score
 from compile_il.worlds import make_world
 
@@ -29,6 +31,11 @@ class Evaluation(NamedTuple):
     exact_match: float | None
     online: float | None
     """Share of levels solved by running the found skills in the world."""
+    agreement: float | None = None
+    """Of skills with the things that tasks are about; this and the rest as in `metrics.LabelScores`."""
+    nmi: float | None = None
+    mean_iou: float | None = None
+    segmental_f1_50: float | None = None
 
 
 def evaluate(
@@ -61,7 +68,25 @@ def evaluate(
         reconstruction=again.accuracy if again else None,
         exact_match=again.exact_match if again else None,
         online=online,
+        **({} if model.config.codes == "gaussian" else label_fields(found.labels, demos)),
     )
+
+
+def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
+    """Scores what a baseline found in demonstrations of a world; it cannot act."""
+    assert demos.truth.boundaries is not None, "worlds know their boundaries"
+    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
+    found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
+    return Evaluation(*found, reconstruction=None, exact_match=None, online=None, **labels)
+
+
+def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
+    """How well skills agree with the things that tasks are about."""
+    truth = demos.truth
+    assert truth.boundaries is not None, "worlds know their boundaries"
+    assert truth.codes is not None, "worlds know their codes"
+    found = score_labels(labels, step_labels(truth.boundaries, truth.codes, demos.lengths))._asdict()
+    return {name: value for name, value in found.items() if name in Evaluation._fields}
 
 
 def true_counts(demos: Demonstrations) -> list[int]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from compile_il.cli.console import check_numbers, say
 from compile_il.cli.generate import WorldName
 from compile_il.evaluate import TEST_SEED, Evaluation
-from compile_il.report.scores import SCORE_HEADINGS
+from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS
 
 PAPER_ROW = "  in the paper"
 
@@ -76,7 +76,7 @@ def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = No
     table = Table("per cent")
     for name in scores:
         table.add_column(name.replace(", ", "\n"), justify="right")
-    for name, field in SCORE_HEADINGS.items():
+    for name, field in (SCORE_HEADINGS | LABEL_HEADINGS).items():
         values = [getattr(score, field) for score in scores.values()]
         if any(value is not None for value in values):
             table.add_row(name, *("-" if value is None else f"{100 * value:.1f}" for value in values))

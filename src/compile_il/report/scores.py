@@ -15,6 +15,13 @@ SCORE_HEADINGS = {
     "online": "online",
 }
 """Headings and the fields of `Evaluation` that stand below them, in order."""
+LABEL_HEADINGS = {
+    "skills agree": "agreement",
+    "mutual information": "nmi",
+    "mean IoU": "mean_iou",
+    "segmental F1": "segmental_f1_50",
+}
+"""The same for how well skills agree with the things that tasks are about."""
 
 
 def spread(values: Sequence[float | None]) -> str:

@@ -14,12 +14,11 @@ import jax
 from compile_il.baselines import SurprisalCuts, without_end
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
-from compile_il.evaluate import TEST_SEED, Evaluation, evaluate, true_counts
+from compile_il.evaluate import TEST_SEED, evaluate, evaluate_cuts, true_counts
 from compile_il.files import replace_file
 from compile_il.fit import Stopped
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
-from compile_il.metrics import score_boundaries
 from compile_il.model import Model
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
@@ -151,10 +150,7 @@ def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
     """All scores of one model on unseen levels."""
     if part.surprisal:
         demos = demonstrate(make_world(part.world, num_tasks=tasks), num_demos=part.num_test, seed=TEST_SEED)
-        assert demos.truth.boundaries is not None, "worlds know their boundaries"
-        cuts = SurprisalCuts(model).segment(demos, true_counts(demos))
-        found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
-        return Evaluation(*found, reconstruction=None, exact_match=None, online=None)._asdict()
+        return evaluate_cuts(SurprisalCuts(model).segment(demos, true_counts(demos)), demos)._asdict()
     model = without_end(model) if part.unending else model
     count: Any = None if part.as_trained else "unknown" if model.config.num_segments is None else "true"
     return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()
