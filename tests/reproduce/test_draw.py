@@ -3,7 +3,7 @@
 from typing import Any
 
 from compile_il.evaluate import Evaluation
-from compile_il.report.scores import SCORE_HEADINGS, spread
+from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS, spread
 from compile_il.reproduce.draw import study_table
 from compile_il.reproduce.paper import PAPER, Row
 from compile_il.reproduce.studies import make_study
@@ -44,7 +44,7 @@ def test_deviations_are_those_of_samples() -> None:
 
 
 def test_headings_are_those_of_all_scores() -> None:
-    assert set(SCORE_HEADINGS.values()) == set(Evaluation._fields)
+    assert {*SCORE_HEADINGS.values(), *LABEL_HEADINGS.values()} == set(Evaluation._fields)
 
 
 def test_rows_of_the_paper_have_models() -> None:

@@ -46,7 +46,9 @@ class Run:
     """Of our engine."""
     codes: Codes = "gaussian"
     """Of both; the official code's default."""
-    beta_codes: float = 0.01
+    beta_codes: float = 0.001
+    """Of our engine."""
+    beta_boundaries: float = 0.3
     """Of our engine."""
     every: int = 1
     """Iterations between evaluations."""
@@ -65,6 +67,7 @@ class Run:
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             beta_codes=self.beta_codes,
+            beta_boundaries=self.beta_boundaries,
             cooldown=0.0,
             num_iterations=self.most,
             seed=seed,
