@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, DTypeLike, Float
 
-from compile_il.lstm import encode_projected
+from compile_il.lstm import encode_batch
 
 SMALLEST_DOT = 16
 """Triton multiplies blocks of at least so many rows and columns."""
@@ -93,7 +93,7 @@ def encode_all(
         scan.
     """
     if (interpret is None and not on_hopper()) or not suits(cell):
-        return jax.vmap(encode_projected, (None, 0, 0))(cell, projected, mask)
+        return encode_batch(cell, projected, mask)
     launch = Launch(weight_dtype=cell.weight_hh.dtype) if launch is None else launch
     num_bytes = cell.weight_hh.size * jnp.dtype(launch.weight_dtype).itemsize
     team = launch.team or (1 if interpret else max(1, num_bytes // WEIGHT_BYTES))

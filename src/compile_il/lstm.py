@@ -67,3 +67,80 @@ def encode_projected(
 
     start = jax.tree.map(lambda leaf: leaf.astype(projected.dtype), blank_state(cell))
     return jax.lax.scan(step, start, (projected, mask))[1]
+
+
+def encode_batch(
+    cell: eqx.nn.LSTMCell, projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
+) -> Float[Array, "B times hidden"]:
+    """`encode_projected` for each row, with a gradient that is written out.
+
+    What automatic differentiation does at every step, the gradient of the weights, is one product at the end; and
+    nothing is saved twice. On processors that takes up to half of the time away.
+    """
+    return _encode_batch(cell.weight_hh.astype(projected.dtype), projected, mask)
+
+
+class _Saved(NamedTuple):
+    """What the gradient needs of each step; gates are those after their nonlinearities."""
+
+    weight: Float[Array, "gates hidden"]
+    mask: Float[Array, "times B"]
+    hidden: Float[Array, "times B hidden"]
+    cell: Float[Array, "times B hidden"]
+    gates: Float[Array, "times B gates"]
+
+
+@jax.custom_vjp
+def _encode_batch(
+    weight: Float[Array, "gates hidden"], projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
+) -> Float[Array, "B times hidden"]:
+    return _encode_and_save(weight, projected, mask)[0]
+
+
+def _encode_and_save(
+    weight: Float[Array, "gates hidden"], projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
+) -> tuple[Float[Array, "B times hidden"], _Saved]:
+    def step(state: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+        seen, open_ = now
+        into, keep, candidate, out = jnp.split(seen + state[0] @ weight.T, 4, axis=1)
+        into, keep, out = map(jax.nn.sigmoid, (into, keep, out))
+        candidate = jnp.tanh(candidate)
+        memory = keep * state[1] + into * candidate
+        hidden, kept = open_[:, None] * out * jnp.tanh(memory), open_[:, None] * memory
+        return (hidden, kept), (hidden, kept, jnp.concatenate([into, keep, candidate, out], axis=1))
+
+    mask = mask.T
+    blank = jnp.zeros((projected.shape[0], weight.shape[1]), projected.dtype)
+    _, (hidden, kept, gates) = jax.lax.scan(step, (blank, blank), (jnp.swapaxes(projected, 0, 1), mask))
+    return jnp.swapaxes(hidden, 0, 1), _Saved(weight, mask, hidden, kept, gates)
+
+
+def _encode_back(saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
+    def step(d_state: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        d_out, open_, before, gates = now
+        into, keep, candidate, out = jnp.split(gates, 4, axis=1)
+        memory = keep * before + into * candidate
+        shown = jnp.tanh(memory)
+        d_hidden, d_kept = d_state[0] + d_out, d_state[1]
+        d_mask = jnp.sum(d_hidden * out * shown + d_kept * memory, axis=1)
+        d_shown = open_[:, None] * d_hidden
+        d_memory = open_[:, None] * d_kept + d_shown * out * (1 - shown**2)
+        d_sums = jnp.concatenate(
+            [
+                d_memory * candidate * into * (1 - into),
+                d_memory * before * keep * (1 - keep),
+                d_memory * into * (1 - candidate**2),
+                d_shown * shown * out * (1 - out),
+            ],
+            axis=1,
+        )
+        return (d_sums @ saved.weight, d_memory * keep), (d_sums, d_mask)
+
+    hidden_tm1, cell_tm1 = (jnp.pad(states[:-1], ((1, 0), (0, 0), (0, 0))) for states in (saved.hidden, saved.cell))
+    blank = jnp.zeros_like(cell_tm1[0])
+    moments = jnp.swapaxes(d_hidden, 0, 1), saved.mask, cell_tm1, saved.gates
+    _, (d_sums, d_mask) = jax.lax.scan(step, (blank, blank), moments, reverse=True)
+    return jnp.einsum("tbg,tbh->gh", d_sums, hidden_tm1), jnp.swapaxes(d_sums, 0, 1), d_mask.T
+
+
+_encode_batch.defvjp(_encode_and_save, _encode_back)
