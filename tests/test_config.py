@@ -29,10 +29,6 @@ from compile_il.config import Config, ConfigError, changed
         ({"inference": "relaxed", "temperature": 0.0}, r"temperature is 0\.0: use a positive number"),
         ({"inference": "relaxed", "final_temperature": -1.0}, r"final_temperature is -1\.0: use a positive number"),
         ({"inference": "relaxed", "beta_codes": -0.1}, r"beta_codes is -0\.1: use 0 or more"),
-        (
-            {"inference": "relaxed", "codes": "gaussian", "supervision": "z"},
-            r"supervision is 'z', and there are no codes",
-        ),
         ({"learning_rate": 0.0}, r"learning_rate is 0\.0: use a positive number\."),
         ({"learning_rate": float("nan")}, r"learning_rate is nan: use a number\."),
         ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a positive number, such as 0\.5\."),

@@ -161,11 +161,6 @@ class Config:
             return
         if self.num_segments is None:
             raise ConfigError('num_segments is None: relaxed inference must be told it; or pass inference="exact".')
-        if self.codes == "gaussian" and "z" in self.supervision:
-            raise ConfigError(
-                f'supervision is {self.supervision!r}, and there are no codes to tell: pass codes="categorical", or '
-                'supervision "b".'
-            )
         for name in ("beta_codes", "beta_boundaries"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}: use 0 or more.")
@@ -183,6 +178,11 @@ class Config:
             if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
                 what = "a whole number" if kind is numbers.Integral else "a number"
                 raise ConfigError(f"{name} is {value!r}: use {what}{_HINTS.get(name, '')}.")
+
+    @property
+    def num_codes(self) -> int:
+        """Codes that can be told: one for each skill, or for each entry of a Gaussian code."""
+        return self.num_skills if self.codes == "categorical" else self.code_dim
 
     @property
     def expected_segments(self) -> int:

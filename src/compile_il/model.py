@@ -146,7 +146,7 @@ class Model:
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
         counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
         if decoder == "recognition" and demos.labels is not None:
-            check_usable(demos.labels, counts.argmax(axis=1), self.config.codes)
+            check_usable(demos.labels, counts.argmax(axis=1))
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
         num_rows = _rows_per_call(demos)
         parts = [

@@ -108,14 +108,19 @@ def _check_told(sample: Demonstrations, num_tasks: int, config: Config) -> None:
             "they must be equal."
         )
     largest = max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)])
-    if "z" in config.supervision and largest >= config.num_skills:
+    if "z" in config.supervision and largest >= config.num_codes:
         raise DemonstrationError(
-            f"The world tells codes up to {largest}, and there are {config.num_skills} skills: raise num_skills to at "
-            f"least {largest + 1}, or take supervision of codes away."
+            f"The world tells codes up to {largest}, and there are {_codes_there_are(config, largest)}, or take "
+            "supervision of codes away."
         )
 
 
 def _data_source(demos: Demonstrations, config: Config) -> Source:
+    if config.supervision != "none":
+        raise DemonstrationError(
+            f"supervision is {config.supervision!r}, which is for worlds, and data has labels of its own: leave it "
+            "out, and give what is known with demos.with_labels(boundaries=..., segment_codes=...)."
+        )
     _check_possible(demos, config)
     _check_effects(space_of(demos), config)
     kept, held_out = hold_out(demos, config.seed)
@@ -161,7 +166,7 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
     if demos.labels is None:
         return
     if config.inference == "relaxed":
-        check_usable(demos.labels, np.full(len(demos), config.expected_segments), config.codes)
+        check_usable(demos.labels, np.full(len(demos), config.expected_segments))
     sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     labels = zip(demos.labels.boundaries, demos.labels.codes, sketches, strict=True)
     for i, (boundaries, codes, sketch) in enumerate(labels):
@@ -175,19 +180,25 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
                 f"The labels of demonstration {i} give codes of {len(sketch)} segments, and the settings ask for "
                 f"{'' if config.num_segments else 'at most '}{most}: change num_segments, or leave it out (None)."
             )
-        if (largest := max(codes.max(), *sketch, UNKNOWN)) >= config.num_skills:
+        if (largest := max(codes.max(), *sketch, UNKNOWN)) >= config.num_codes:
             raise DemonstrationError(
-                f"The labels of demonstration {i} name skill {largest}, and there are {config.num_skills}: raise "
-                f"num_skills to at least {largest + 1}."
+                f"The labels of demonstration {i} name skill {largest}, and there are "
+                f"{_codes_there_are(config, largest)}."
             )
     _check_feasible(demos, config)
+
+
+def _codes_there_are(config: Config, largest: int) -> str:
+    if config.codes == "categorical":
+        return f"{config.num_skills} skills: raise num_skills to at least {largest + 1}"
+    return f"{config.code_dim} entries of a code: raise code_dim to at least {largest + 1}"
 
 
 def _check_feasible(demos: Demonstrations, config: Config) -> None:
     """What single labels do not show: together they may leave no segmentation."""
     count = config.num_segments
     log_count = unknown_count(config) if count is None else exactly(count, count)
-    agrees = feasible(demos, config.num_skills, config.longest_segment or demos.max_length, log_count)
+    agrees = feasible(demos, config.num_codes, config.longest_segment or demos.max_length, log_count)
     if not agrees.all():
         raise DemonstrationError(
             f"Demonstration {int(np.argmin(agrees))} has no segmentation that agrees with its labels and the settings: "

@@ -225,6 +225,9 @@ def test_uses_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match=r"This model has no recognition model"):
         exact.segment(demos, decoder="recognition")
     gaussian = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).settled())
+    told = demos.with_labels(segment_codes=[[2, -1, 0]] * len(demos))
+    for codes, freely in zip(gaussian.segment(told).skills, gaussian.segment(demos).skills, strict=True):
+        np.testing.assert_array_equal(codes, np.stack([np.eye(4)[2], freely[1], np.eye(4)[0]]))
     with pytest.raises(ValueError, match=r"Codes of real numbers cannot be summed over"):
         gaussian.segment(demos, decoder="exact")
     with pytest.raises(ValueError, match=r"A code of this model has 4 numbers"):
@@ -239,7 +242,8 @@ def test_uses_that_make_no_sense_are_refused() -> None:
             r"demonstration 0 tell 1 of 2 boundaries: .* needs all",
         ),
         ({"codes": [[1] * 7]}, r"demonstration 0 tell codes of steps without its boundaries"),
-        ({"segment_codes": [[1, 1, 2]], "settings": {"codes": "gaussian"}}, r"Gaussian codes have no numbers"),
+        ({"segment_codes": [[1, 1, 40]], "settings": {"codes": "gaussian"}}, r"raise code_dim to at least 41"),
+        ({"segment_codes": [[1, 1, 2]], "settings": {"supervision": "z"}}, r"supervision is 'z', which is for worlds"),
     ],
 )
 def test_labels_that_cannot_be_used_are_refused(labels: dict[str, Any], message: str) -> None:

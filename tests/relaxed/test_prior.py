@@ -8,7 +8,7 @@ import scipy.stats
 
 from compile_il.log_space import LOG_ZERO
 from compile_il.relaxed.prior import first_boundary_kl, first_boundary_prior, soft_length_cost
-from compile_il.relaxed.samples import categorical_kl, gaussian_kl, relax, shift
+from compile_il.relaxed.samples import categorical_kl, gaussian_code_losses, gaussian_kl, relax, shift
 
 NUM_TIMES = 12
 
@@ -63,3 +63,13 @@ def test_low_temperatures_approach_the_largest() -> None:
     np.testing.assert_allclose(np.exp(relax(logits, gumbel, 0.01)), [1, 0, 0], atol=1e-6)
     np.testing.assert_allclose(np.exp(relax(logits, gumbel, 1.0)), jax.nn.softmax(logits + gumbel), rtol=1e-5)
     np.testing.assert_allclose(shift(jnp.array([1.0]), jnp.log(jnp.array([4.0])), jnp.array([0.5])), [2.0], rtol=1e-6)
+
+
+def test_told_gaussian_codes_cost_their_distance() -> None:
+    rng = np.random.default_rng(5)
+    mean, log_variance = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
+    found = gaussian_code_losses(jnp.asarray(mean), jnp.asarray(log_variance), jnp.array([2, -1, 0]), 0.3)
+    best = scipy.stats.norm(0, 1).logpdf(0) * 4
+    told = [best - scipy.stats.norm(mean[i], 1).logpdf(np.eye(4)[code]).sum() for i, code in ((0, 2), (2, 0))]
+    free = 0.3 * gaussian_kl(jnp.asarray(mean[1]), jnp.asarray(log_variance[1]))
+    np.testing.assert_allclose(found, [told[0], free, told[1]], rtol=1e-5)

@@ -22,7 +22,7 @@ from compile_il.relaxed.elbo import (
     told_boundaries_loss,
 )
 from compile_il.relaxed.inference import Inference, Readout, draw_gumbel, infer_all
-from compile_il.relaxed.samples import gaussian_kl, relax, shift
+from compile_il.relaxed.samples import gaussian_code_losses, relax, shift, told_vector
 from compile_il.relaxed.skills import Frames, RelaxedSkills
 from compile_il.relaxed.termination import termination_loss
 from compile_il.relaxed.told import Told, told_in
@@ -72,9 +72,11 @@ def relaxed_losses(
     else:
         mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
         noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(code_keys)
-        sample = shift(mean, log_variance, noise)
+        known = told_vector(told.codes, mean.shape[-1])
+        sample = jnp.where(told.codes[..., None] >= 0, known, shift(mean, log_variance, noise))
         mixed = mixed_by_code(skills.policies, frames, sample)
-        codes = settings.beta_codes * jnp.sum(jax.vmap(jax.vmap(gaussian_kl))(mean, log_variance), axis=1)
+        costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))
+        codes = jnp.sum(costs(mean, log_variance, told.codes, settings.beta_codes), axis=1)
 
     def one(found: Inference, mixed: Float[Array, "M T"], told: Told, length: Int[Array, ""]) -> Float[Array, ""]:
         cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, settings.boundary_term)

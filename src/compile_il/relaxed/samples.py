@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 
 def relax(
@@ -23,6 +23,22 @@ def shift(
 ) -> Float[Array, "*shape"]:
     """A Gaussian sample, mean + standard deviation * noise."""
     return mean + jnp.exp(log_variance / 2) * noise
+
+
+def told_vector(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
+    """A told code as a Gaussian one: 1 in its own entry, 0 in all others."""
+    return jax.nn.one_hot(code, dim)
+
+
+def gaussian_code_losses(
+    mean: Float[Array, "M D"], log_variance: Float[Array, "M D"], codes: Int[Array, " M"], beta: float
+) -> Float[Array, " M"]:
+    """For each segment half the squared distance to a code that is told, and β KL(q(z_i) || p(z)) where none is.
+
+    The distance is - log N(z_i; mean, 1) up to a constant: with a variance of its own, q could become ever surer.
+    """
+    distance = 0.5 * jnp.sum((mean - told_vector(codes, mean.shape[-1])) ** 2, axis=-1)
+    return jnp.where(codes >= 0, distance, beta * jax.vmap(gaussian_kl)(mean, log_variance))
 
 
 def gaussian_kl(mean: Float[Array, " D"], log_variance: Float[Array, " D"]) -> Float[Array, ""]:

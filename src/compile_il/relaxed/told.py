@@ -61,7 +61,7 @@ def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
     return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*map(jnp.asarray, labels))
 
 
-def check_usable(labels: PartialLabels, counts: NDArray[np.integer], codes: str) -> None:
+def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
     """Refuses labels that the recognition model has no use for.
 
     It takes all boundaries of a demonstration or none, and codes by segment.
@@ -69,7 +69,6 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer], codes: str)
     Args:
       labels: what is told.
       counts: how many segments each demonstration has.
-      codes: "categorical", or "gaussian" where codes cannot be told.
     """
     sketches = labels.segment_codes or [np.zeros(0, int)] * len(counts)
     for i, (boundaries, by_step, sketch) in enumerate(zip(labels.boundaries, labels.codes, sketches, strict=True)):
@@ -78,11 +77,6 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer], codes: str)
             raise DemonstrationError(
                 f"The labels of demonstration {i} tell {told} of {inner} boundaries: the recognition model needs all "
                 f"of them or none; {_INSTEAD}."
-            )
-        if codes == "gaussian" and ((by_step >= 0).any() or (sketch >= 0).any()):
-            raise DemonstrationError(
-                f"The labels of demonstration {i} tell codes, and Gaussian codes have no numbers: train with "
-                'codes="categorical", or leave these labels out.'
             )
         if (by_step >= 0).any() and (told != inner or inner == 0):
             raise DemonstrationError(

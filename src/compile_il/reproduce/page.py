@@ -17,6 +17,7 @@ import tyro
 
 from compile_il.files import replace_file
 from compile_il.reproduce.draw import study_table
+from compile_il.reproduce.methods import METHODS_INTRODUCTION, methods_tables
 from compile_il.reproduce.names import TITLES, StudyName
 from compile_il.reproduce.pictures import pictures_of, save_picture
 from compile_il.results import RESULTS
@@ -27,6 +28,8 @@ Made by `make docs` from the files that `compile-il reproduce NAME` writes. Mode
 three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. The paper's
 stand before ours where it prints them.
 """
+CLASSIC = "classic.json"
+"""Made by `compile_il.experiments.classic`."""
 
 
 def results_page(results: Path, page: Path) -> str:
@@ -36,8 +39,10 @@ def results_page(results: Path, page: Path) -> str:
       results: the folder of the result files.
       page: where the text will stand; links lead from there.
     """
-    studies = read_studies(results)
-    sections = [_section(name, result, os.path.relpath(results, page.parent)) for name, result in studies.items()]
+    studies, folder = read_studies(results), os.path.relpath(results, page.parent)
+    sections = [_section(name, result, folder) for name, result in studies.items()]
+    if (classic := results / CLASSIC).exists():
+        sections.append(_methods_section(json.loads(classic.read_text()), studies, folder))
     if len(studies) > 1:
         total = sum(result["wall_time"] for result in studies.values())
         sections.append(f"All of these took {duration(total)}.\n")
@@ -57,6 +62,16 @@ def _section(name: StudyName, result: dict[str, Any], results: str) -> str:
     )
     link = f"[{name}.json]({results}/{name}.json)"
     return f"## {heading(name)}\n\n{images}{study_table(result)}\n{provenance(result)} {link}\n"
+
+
+def _methods_section(classic: dict[str, Any], studies: dict[StudyName, dict[str, Any]], results: str) -> str:
+    tables = "\n".join(f"{world}:\n\n{table}" for world, table in methods_tables(classic, studies).items())
+    seeds, where = classic["seeds"], machine(classic["hardware"])
+    made = (
+        f"Older methods: seeds {seeds[0]} to {seeds[-1]}, each with its own training demonstrations. "
+        f"Hardware: {where}. Commit: {classic['commit']}. Wall time: {duration(classic['wall_time'])}. [{CLASSIC}]({results}/{CLASSIC})"
+    )
+    return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made} Networks: as in the sections above.\n"
 
 
 def heading(name: StudyName) -> str:

@@ -25,6 +25,7 @@ COLORS = {
     "z-CompILE": "#3f97cc",
     "b-CompILE": "#009e73",
     "exact": "#d55e00",
+    "exact, effects": "#a33f00",
 }
 """After Okabe and Ito: told apart by those who do not see red or green as others do, and in grey."""
 OTHER_COLORS = ("#b8860b", "#332288", "#882255", "#117733")
@@ -119,7 +120,7 @@ def _name_rows(row: Any, methods: list[str], world: str) -> None:
     """Names stand where the eye reads the row, in the colour of its dots; no legend is needed."""
     first = row[0]
     # The paper has no exact inference.
-    first.set_yticks(range(len(methods)), [f"{method} (ours)" if method == "exact" else method for method in methods])
+    first.set_yticks(range(len(methods)), [f"{m} (ours)" if m.startswith("exact") else m for m in methods])
     first.tick_params(axis="y", length=0, labelsize=9, pad=8)
     for number, label in enumerate(first.get_yticklabels()):
         label.set(color=color_of(methods[number], number), fontweight="bold")

@@ -85,11 +85,11 @@ def _reacher(codes: Literal["categorical", "gaussian"]) -> list[Part]:
     parts = [
         _surprisal("LSTM surprisal", "reacher"),
         Part("CompILE", "reacher", relaxed("reacher", codes=codes)),
+        Part("z-CompILE", "reacher", relaxed("reacher", codes=codes, supervision="z")),
         Part("b-CompILE", "reacher", relaxed("reacher", codes=codes, supervision="b")),
     ]
     if codes == "categorical":
-        parts.insert(2, Part("z-CompILE", "reacher", relaxed("reacher", supervision="z")))
-        parts.append(Part("exact", "reacher", Config()))
+        parts += [Part("exact", "reacher", Config()), Part("exact, effects", "reacher", Config(effects=True))]
     return parts
 
 
@@ -112,15 +112,16 @@ def _sweeps() -> list[Part]:
 def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
     parts = []
     for world in ("grid-pickup", "grid-visit"):
-        told = ("b", "z") if codes == "categorical" else ("b",)
         parts += [
             _surprisal(f"{world}, LSTM surprisal", world),
             Part(f"{world}, CompILE", world, relaxed(world, codes=codes)),
-            *(Part(f"{world}, {what}-CompILE", world, relaxed(world, codes=codes, supervision=what)) for what in told),
+            Part(f"{world}, b-CompILE", world, relaxed(world, codes=codes, supervision="b")),
+            Part(f"{world}, z-CompILE", world, relaxed(world, codes=codes, supervision="z")),
             Part(f"{world}, VAE-BC", world, vae_bc_settings(relaxed(world)), as_trained=True, unending=True),
         ]
         if codes == "categorical":
             parts.append(Part(f"{world}, exact", world, Config(num_skills=32, policy_layers=2)))
+            parts.append(Part(f"{world}, exact, effects", world, Config(effects=True, policy_layers=2)))
     return parts
 
 
