@@ -7,7 +7,7 @@ from compile_il.report.tables import markdown_table
 from compile_il.reproduce.names import StudyName
 
 METHODS_INTRODUCTION = """On the same unseen levels. All methods are told how many segments there are; what older ones
-look at was chosen on other levels. Only methods that name what they find can agree with the things that tasks are about.
+look at was chosen on other levels. Only methods that name what they find can agree with what tasks are about.
 """
 BOUNDARY_FIELDS = {"boundaries": "boundary_accuracy", "F1": "f1", "F1, 1 step off": "f1_tolerance_1"}
 FIELDS = BOUNDARY_FIELDS | LABEL_HEADINGS

@@ -69,7 +69,8 @@ def _methods_section(classic: dict[str, Any], studies: dict[StudyName, dict[str,
     seeds, where = classic["seeds"], machine(classic["hardware"])
     made = (
         f"Older methods: seeds {seeds[0]} to {seeds[-1]}, each with its own training demonstrations. "
-        f"Hardware: {where}. Commit: {classic['commit']}. Wall time: {duration(classic['wall_time'])}. [{CLASSIC}]({results}/{CLASSIC})"
+        f"Hardware: {where}. Commit: {classic['commit']}. Wall time: {duration(classic['wall_time'])}. "
+        f"[{CLASSIC}]({results}/{CLASSIC})"
     )
     return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made} Networks: as in the sections above.\n"
 
