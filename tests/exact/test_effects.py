@@ -91,10 +91,6 @@ def test_skills_get_a_meaning_without_labels(learned: cil.Model) -> None:
     assert learned.score(demos).boundary_accuracy > 0.99
 
 
-def test_without_them_they_do_not() -> None:
-    assert agreement(cil.fit(lamps(200, 0), **QUICK), lamps(100, 1)) < 0.6
-
-
 def test_a_skill_ends_where_its_effect_is_seen(learned: cil.Model) -> None:
     dark, zero = np.zeros(NUM_LAMPS + 1, np.float32), np.int32(0)
     for lamp in np.eye(NUM_LAMPS, NUM_LAMPS + 1, dtype=np.float32):

@@ -1,0 +1,19 @@
+"""Reinforcement learning with discovered skills: options, agents, IMPALA (paper, "Hierarchical RL")."""
+
+from compile_il.hierarchy.learner import Learned, Learner
+from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
+from compile_il.hierarchy.options import Actions, ActionsAndSkills, make_options
+from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+
+__all__ = [
+    "Actions",
+    "ActionsAndSkills",
+    "AgentConfig",
+    "HierarchyError",
+    "Learned",
+    "Learner",
+    "OnDevice",
+    "Statistics",
+    "Training",
+    "make_options",
+]

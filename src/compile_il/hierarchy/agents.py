@@ -1,0 +1,181 @@
+"""The agent: a policy over options and a baseline, told what to do by the task list.
+
+Appendix "Reinforcement learning agent details" of the paper: a smaller model than that of imitation, "but otherwise
+similarly" a CNN encoder, with two convolutions of 3x3 and 32 maps, then two hidden layers of 128 units, ReLU
+throughout. We read "similarly" as that encoder with its linear layer and LayerNorm: without LayerNorm, agents settle on
+one option whatever they see (docs/decisions.md).
+
+Task type and object type are embedded in 16 numbers each, by a linear layer, and "provided to the policy model in the
+following two ways: 1) we concatenate this embedding vector with the current observation along the channel dimension
+before we feed it into the CNN, and 2) we concatenate the embedding vector with the last hidden layer of the policy
+MLP". The agent of the behavioural cloning baseline is given "the full list of remaining tasks by embedding each task
+and concatenating them into a single vector (with zero-padding for already fulfilled tasks)"; we put the remaining ones
+first, so that the current task is always in the same place.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.networks import Convolution, halved
+
+NO_TASK = -1
+"""In place of an object type, where a list has come to its end."""
+TASK_KINDS = ("visit", "pickup")
+"""The paper's two task types; where a world has no name for what is to be done, it is the first."""
+
+
+class Situation(NamedTuple):
+    """What an agent is given."""
+
+    observation: Shaped[Array, "..."]
+    kind: Int[Array, ""]
+    """Index into `TASK_KINDS`."""
+    tasks: Int[Array, " told"]
+    """The object types of the tasks that the agent is told of, the current one first, then `NO_TASK`."""
+
+
+class Outputs(NamedTuple):
+    """What an agent makes of it."""
+
+    logits: Float[Array, " options"]
+    value: Float[Array, ""]
+    """The baseline: discounted reward that is still to come."""
+
+
+class Choice(NamedTuple):
+    """An option, and how probable it was."""
+
+    option: Int[Array, ""]
+    log_prob: Float[Array, ""]
+
+
+def remaining_tasks(tasks: Int[Array, " M"], task_index: Int[Array, ""], num_told: int) -> Int[Array, " told"]:
+    """The next tasks of a list, `NO_TASK` behind its end."""
+    index = task_index + jnp.arange(num_told)
+    return jnp.where(index < tasks.shape[0], tasks[jnp.minimum(index, tasks.shape[0] - 1)], NO_TASK)
+
+
+class TaskEmbedding(eqx.Module):
+    """A vector for each task: its type and that of its object, side by side; zeros where there is no task."""
+
+    kinds: eqx.nn.Linear
+    objects: eqx.nn.Linear
+
+    def __init__(self, num_types: int, embed_dim: int, *, key: PRNGKeyArray):
+        kind_key, object_key = jax.random.split(key)
+        # Without a bias, so that no task is zeros.
+        self.kinds = eqx.nn.Linear(len(TASK_KINDS), embed_dim, use_bias=False, key=kind_key)
+        self.objects = eqx.nn.Linear(num_types, embed_dim, use_bias=False, key=object_key)
+
+    def __call__(self, kind: Int[Array, ""], tasks: Int[Array, " told"]) -> Float[Array, " width"]:
+        """All tasks in one vector."""
+
+        def embed(task: Int[Array, ""]) -> Float[Array, " width"]:
+            dtype = self.kinds.weight.dtype
+            one_kind = jax.nn.one_hot(kind, len(TASK_KINDS), dtype=dtype) * (task != NO_TASK)
+            one_object = jax.nn.one_hot(task, self.objects.weight.shape[1], dtype=dtype)
+            return jnp.concatenate([self.kinds(one_kind), self.objects(one_object)])
+
+        return jax.vmap(embed)(tasks).reshape(-1)
+
+
+class GridFront(eqx.Module):
+    """Two convolutions over an image to whose channels the task is appended, the same at every cell."""
+
+    first: Convolution
+    second: Convolution
+
+    def __init__(self, num_channels: int, num_maps: int, *, key: PRNGKeyArray):
+        keys = jax.random.split(key)
+        self.first = Convolution(num_channels, num_maps, key=keys[0])
+        self.second = Convolution(num_maps, num_maps, key=keys[1])
+
+    def __call__(self, image: Shaped[Array, "H W C"], task: Float[Array, " width"]) -> Float[Array, " features"]:
+        """All maps in one vector."""
+        # Without padding, what a convolution makes of channels that are the same everywhere is the same everywhere: it
+        # need be computed once, not at each cell. That is most of this layer's arithmetic.
+        kernel = self.first.weight.reshape(9, -1, self.first.weight.shape[1])
+        of_image = kernel[:, : image.shape[2]].reshape(-1, kernel.shape[2])
+        seen = eqx.tree_at(lambda layer: layer.weight, self.first, of_image)
+        maps = jax.nn.relu(seen(image.astype(kernel.dtype)) + task @ kernel[:, image.shape[2] :].sum(axis=0))
+        return jax.nn.relu(self.second(maps)).reshape(-1)
+
+
+class VectorFront(eqx.Module):
+    """For worlds seen as vectors: the task is appended to the vector."""
+
+    def __call__(self, vector: Float[Array, " D"], task: Float[Array, " width"]) -> Float[Array, " features"]:
+        """Both in one vector."""
+        return jnp.concatenate([vector.astype(task.dtype), task])
+
+
+class Agent(eqx.Module):
+    """Policy and baseline on one network."""
+
+    tasks: TaskEmbedding
+    front: GridFront | VectorFront
+    encoder: eqx.nn.Linear
+    norm: eqx.nn.LayerNorm
+    hidden: list[eqx.nn.Linear]
+    policy: eqx.nn.Linear
+    value: eqx.nn.Linear
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        observation_shape: tuple[int, ...],
+        num_types: int,
+        num_told: int,
+        num_options: int,
+        key: PRNGKeyArray,
+    ):
+        keys = jax.random.split(key, 7)
+        width, hidden_dim = 2 * config.embed_dim * num_told, config.hidden_dim
+        self.tasks = TaskEmbedding(num_types, config.embed_dim, key=keys[0])
+        match observation_shape:
+            case (height, rows, num_channels) if min(height, rows) >= 5:
+                self.front = GridFront(num_channels + width, config.num_maps, key=keys[1])
+                num_features = (height - 4) * (rows - 4) * config.num_maps
+            case (num_inputs,):
+                self.front, num_features = VectorFront(), num_inputs + width
+            case _:
+                raise HierarchyError(
+                    f"Observations have shape {observation_shape}: an agent reads grids of at least 5x5 with channels, "
+                    "or vectors."
+                )
+        self.encoder = eqx.nn.Linear(num_features, hidden_dim, key=keys[2])
+        self.norm = eqx.nn.LayerNorm(hidden_dim)
+        self.hidden = [eqx.nn.Linear(hidden_dim, hidden_dim, key=key) for key in keys[3:5]]
+        self.policy = eqx.nn.Linear(hidden_dim + width, num_options, key=keys[5])
+        self.value = eqx.nn.Linear(hidden_dim + width, "scalar", key=keys[6])
+
+    def __call__(self, situation: Situation) -> Outputs:
+        """Preferences among options, and what is still to be had."""
+        task = self.tasks(situation.kind, situation.tasks)
+        features = self.norm(self.encoder(self.front(situation.observation, task)))
+        for layer in self.hidden:
+            features = jax.nn.relu(layer(features))
+        last = jnp.concatenate([features, task]).astype(self.policy.weight.dtype)
+        return Outputs(self.policy(last), self.value(last))
+
+    def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
+        """Draws an option."""
+        log_probs = jax.nn.log_softmax(self(situation).logits)
+        option = jax.random.categorical(key, log_probs).astype(jnp.int32)
+        return Choice(option, log_probs @ jax.nn.one_hot(option, log_probs.shape[0]))
+
+    def in_half_precision(self) -> "Agent":
+        """A copy for grids whose networks compute in bfloat16, all but the last layer: values need their digits."""
+        if not isinstance(self.front, GridFront):
+            return self
+
+        def networks(agent: Agent) -> tuple[eqx.Module | list[eqx.nn.Linear], ...]:
+            return agent.tasks, agent.front, agent.encoder, agent.norm, agent.hidden
+
+        return eqx.tree_at(networks, self, halved(networks(self)))

@@ -1,0 +1,166 @@
+"""Acting: one low-level step of one environment at a time, whichever option runs there.
+
+Options have different lengths, and environments are stepped by the thousand. A loop that runs each option to its end
+would wait for the longest of them, which for a skill that runs into a wall is a whole episode. So an environment
+carries the option that runs in it, and every *tick* makes one step in every environment; where an option has ended, the
+agent's next choice is used. An option is always running between two ticks.
+
+The outcome of an option that takes n steps (semi-Markov decisions; Sutton, Precup and Singh, 1999) is
+
+    reward    Σ_{i<n} γ^i r_i
+    discount  γ^n, and 0 where the episode is over
+
+An episode that is cut at its limit is over too: the paper counts the limit among the "termination criteria", after
+which nothing can be earned.
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from compile_il.hierarchy.agents import TASK_KINDS, Agent, Choice, Situation, remaining_tasks
+from compile_il.hierarchy.options import Options
+from compile_il.worlds import ActingWorld
+from compile_il.worlds.world import select
+
+
+@runtime_checkable
+class TaskWorld(ActingWorld, Protocol):
+    """A world whose tasks are about objects of some types."""
+
+    @property
+    def num_types(self) -> int:
+        """How many types there are."""
+
+
+class Decision(NamedTuple):
+    """A choice, and where it was made. It is kept small: what was seen there can be drawn again."""
+
+    level_index: Int[Array, ""]
+    state: Any
+    option: Int[Array, ""]
+    log_prob: Float[Array, ""]
+    """Of the option, under the policy that chose it."""
+
+
+class Moment(NamedTuple):
+    """One environment between two ticks."""
+
+    level_index: Int[Array, ""]
+    state: Any
+    memory: Any
+    """What options remember."""
+    decision: Decision
+    """Of the option that is running."""
+    earned: Float[Array, ""]
+    """Σ γ^i r_i of its steps so far."""
+    discount: Float[Array, ""]
+    """γ^n for its n steps so far."""
+    episode_reward: Float[Array, ""]
+    """Of the whole episode so far, not discounted."""
+
+
+class Tick(NamedTuple):
+    """What one step in one environment has led to."""
+
+    ended: Bool[Array, ""]
+    """Whether the option ended; if not, the rest says nothing."""
+    reward: Float[Array, ""]
+    discount: Float[Array, ""]
+    decision: Decision
+    """The next one."""
+    over: Bool[Array, ""]
+    """Whether the episode ended, too."""
+    success: Bool[Array, ""]
+    """With all of its tasks done."""
+    episode_reward: Float[Array, ""]
+    """Where it is over: the sum of its rewards."""
+
+
+class Arena(eqx.Module):
+    """Where an agent acts: a world, levels that were drawn beforehand, and the options it has."""
+
+    options: Options
+    levels: Any
+    world: TaskWorld = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    num_told: int = eqx.field(static=True)
+    """Tasks that the agent is told of."""
+
+    @property
+    def num_levels(self) -> int:
+        """How many levels there are."""
+        return jax.tree.leaves(self.levels)[0].shape[0]
+
+    def situation(self, level_index: Int[Array, ""], state: Any) -> Situation:
+        """What an agent is given in a state."""
+        level = self._level(level_index)
+        kind = getattr(self.world, "kind", TASK_KINDS[0])
+        tasks = remaining_tasks(level.tasks, state.task_index, self.num_told)
+        return Situation(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
+
+    def begin(self, agent: Agent, key: PRNGKeyArray) -> Moment:
+        """An environment at the start of its first episode, with its first option chosen."""
+        level_key, choice_key = jax.random.split(key)
+        level_index = self._draw(level_key)
+        state = self.world.start(self._level(level_index))
+        situation = self.situation(level_index, state)
+        return Moment(
+            level_index=level_index,
+            state=state,
+            memory=self.options.begin(situation.observation),
+            decision=_decided(level_index, state, agent.choose(situation, choice_key)),
+            earned=jnp.array(0.0),
+            discount=jnp.array(1.0),
+            episode_reward=jnp.array(0.0),
+        )
+
+    def tick(self, agent: Agent, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
+        """One step with the option that runs; then, where it has ended, the next decision.
+
+        Where the episode is over the next one begins at once, on another level.
+        """
+        level_key, choice_key = jax.random.split(key)
+        option = now.decision.option
+        action = self.options.act(now.memory, option)
+        step = self.world.step(self._level(now.level_index), now.state, action)
+        over = step.terminated | step.truncated
+        earned, discount = now.earned + now.discount * step.reward, now.discount * self.discount
+        episode_reward = now.episode_reward + step.reward
+
+        level_index = jnp.where(over, self._draw(level_key), now.level_index)
+        state = select(over, self.world.start(self._level(level_index)), step.state)
+        situation = self.situation(level_index, state)
+        memory = self.options.arrive(now.memory, action, situation.observation)
+        ended = over | self.options.is_done(memory, option)
+        memory = select(ended, self.options.follow(memory, situation.observation), memory)
+        memory = select(over, self.options.begin(situation.observation), memory)
+        decision = select(ended, _decided(level_index, state, agent.choose(situation, choice_key)), now.decision)
+        after = Moment(
+            level_index=level_index,
+            state=state,
+            memory=memory,
+            decision=decision,
+            earned=jnp.where(ended, 0.0, earned),
+            discount=jnp.where(ended, 1.0, discount),
+            episode_reward=jnp.where(over, 0.0, episode_reward),
+        )
+        success = over & (step.state.task_index == self.world.num_tasks)
+        return after, Tick(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
+
+    def unroll(self, agent: Agent, now: Moment, keys: Key[Array, " ticks"]) -> tuple[Moment, Tick]:
+        """As many ticks as there are keys."""
+        return jax.lax.scan(lambda now, key: self.tick(agent, now, key), now, keys)
+
+    def _level(self, index: Int[Array, ""]) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index], self.levels)
+
+    def _draw(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        return jax.random.randint(key, (), 0, self.num_levels, jnp.int32)
+
+
+def _decided(level_index: Int[Array, ""], state: Any, choice: Choice) -> Decision:
+    return Decision(level_index, state, choice.option, choice.log_prob)

@@ -1,0 +1,95 @@
+"""IMPALA's losses of one trajectory of decisions (Espeholt et al., 2018; paper, appendix "Distributed training").
+
+Discounts differ from decision to decision, as options take different numbers of steps.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from compile_il.hierarchy.agents import Agent
+from compile_il.hierarchy.trajectories import Trajectory
+
+MOST_WEIGHT = 1.0
+"""ρ̄ = c̄ = 1: importance weights are cut here, as in IMPALA's experiments."""
+
+
+class Targets(NamedTuple):
+    """What V-trace makes of a trajectory."""
+
+    values: Float[Array, " N"]
+    """v_n: what the baseline should say."""
+    advantages: Float[Array, " N"]
+    """How much better a choice was than what the baseline expected, with its importance weight."""
+
+
+class Losses(NamedTuple):
+    """Sums over the valid decisions of a trajectory."""
+
+    policy: Float[Array, ""]
+    baseline: Float[Array, ""]
+    entropy: Float[Array, ""]
+    num_decisions: Float[Array, ""]
+
+
+def vtrace(
+    values: Float[Array, " situations"],
+    rewards: Float[Array, " N"],
+    discounts: Float[Array, " N"],
+    weights: Float[Array, " N"],
+) -> Targets:
+    """V-trace with a discount Γ_n of its own for each decision.
+
+        ρ_n = min(1, π(o_n | s_n) / μ(o_n | s_n))
+        δ_n = ρ_n (R_n + Γ_n V(s_{n+1}) - V(s_n))
+        v_n = V(s_n) + δ_n + Γ_n ρ_n (v_{n+1} - V(s_{n+1})),      v_N = V(s_N)
+        A_n = ρ_n (R_n + Γ_n v_{n+1} - V(s_n))
+
+    Espeholt et al., equation 1 and section 4.2, with c̄ = ρ̄. Where a weight is 0, nothing that follows counts.
+
+    Args:
+      values: V(s_n), the last one for what follows the trajectory.
+      rewards: R_n.
+      discounts: Γ_n, 0 where an episode is over.
+      weights: π / μ of the choices.
+    """
+    weights = jnp.minimum(weights, MOST_WEIGHT)
+    errors = weights * (rewards + discounts * values[1:] - values[:-1])
+
+    def back(
+        excess: Float[Array, ""], now: tuple[Float[Array, ""], Float[Array, ""]]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        error, kept = now
+        excess = error + kept * excess
+        return excess, excess
+
+    _, excess = jax.lax.scan(back, jnp.zeros(()), (errors, discounts * weights), reverse=True)
+    targets = values[:-1] + excess
+    following = jnp.append(targets[1:], values[-1])
+    return Targets(targets, weights * (rewards + discounts * following - values[:-1]))
+
+
+def losses_of(agent: Agent, trajectory: Trajectory) -> Losses:
+    """Sums over the valid decisions of a trajectory, in which gradients flow through V and π alone.
+
+    policy    -Σ A_n log π(o_n | s_n)
+    baseline  ½ Σ (v_n - V(s_n))²
+    entropy   Σ H[π(· | s_n)]
+    """
+    outputs = jax.vmap(agent)(trajectory.situations)
+    valid: Bool[Array, " N"] = trajectory.outcomes.valid
+    log_probs = jax.nn.log_softmax(outputs.logits[:-1])
+    chosen = jnp.sum(log_probs * jax.nn.one_hot(trajectory.options, log_probs.shape[1]), axis=1)
+    # A weight of zero cuts a trajectory off: what stands behind its last outcome must not count.
+    weights = jnp.where(valid, jnp.exp(jax.lax.stop_gradient(chosen) - trajectory.log_probs), 0.0)
+    values = jax.lax.stop_gradient(outputs.value)
+    targets = vtrace(values, trajectory.outcomes.rewards, trajectory.outcomes.discounts, weights)
+    entropies = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=1)
+    return Losses(
+        policy=-jnp.sum(jnp.where(valid, chosen * targets.advantages, 0.0)),
+        baseline=0.5 * jnp.sum(jnp.where(valid, (targets.values - outputs.value[:-1]) ** 2, 0.0)),
+        entropy=jnp.sum(jnp.where(valid, entropies, 0.0)),
+        num_decisions=jnp.sum(valid).astype(jnp.float32),
+    )

@@ -1,0 +1,167 @@
+"""Acting and learning in one compiled program: thousands of environments, several seeds, nothing sent to the host.
+
+All environments make some ticks with the same parameters; their trajectories are then shared out into batches, and the
+agent is updated with one after the other. So the last batch of an iteration was made by parameters that are some
+updates old, as in IMPALA's distributed training, and V-trace corrects for it in the same way.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from compile_il.generate import draw_levels
+from compile_il.hierarchy.arena import Arena, Moment, TaskWorld, Tick
+from compile_il.hierarchy.impala import Losses
+from compile_il.hierarchy.learner import Learned, Learner
+from compile_il.hierarchy.options import make_options, observation_of
+from compile_il.hierarchy.settings import AgentConfig
+from compile_il.hierarchy.trajectories import collect, trajectory_of
+from compile_il.model import Model
+from compile_il.worlds.world import KEY_KIND
+
+
+class Training(NamedTuple):
+    """All that training remembers from one iteration to the next; seeds are stacked along the first axis."""
+
+    learned: Learned
+    moments: Moment
+    """Of every environment."""
+
+
+class Statistics(NamedTuple):
+    """What happened in an iteration, for each seed; counts and sums can be added up."""
+
+    num_steps: Int[Array, " seeds"]
+    """Low-level steps, those inside of skills included."""
+    num_decisions: Int[Array, " seeds"]
+    """Options that ended."""
+    num_skills: Int[Array, " seeds"]
+    """Skills among the options that were chosen."""
+    num_episodes: Int[Array, " seeds"]
+    """Episodes that ended."""
+    num_successes: Int[Array, " seeds"]
+    """Episodes in which all tasks were done."""
+    total_reward: Float[Array, " seeds"]
+    """Of the episodes that ended, not discounted."""
+    policy_loss: Float[Array, " seeds"]
+    baseline_loss: Float[Array, " seeds"]
+    entropy: Float[Array, " seeds"]
+    """Means over the iteration's updates."""
+
+    @property
+    def success_rate(self) -> Float[Array, " seeds"]:
+        """Share of episodes in which all tasks were done; not a number where none ended."""
+        return self.num_successes / self.num_episodes
+
+    @property
+    def mean_reward(self) -> Float[Array, " seeds"]:
+        """Reward of an episode; not a number where none ended."""
+        return self.total_reward / self.num_episodes
+
+
+class OnDevice:
+    """Reinforcement learning in a world of ours.
+
+    `start` gives the first state, each `step` the next one and what happened. A step depends on the state, its number
+    and the settings only, so training can stop and go on anywhere.
+
+    Args:
+      config: the settings.
+      world: where the agent acts.
+      model: whose skills it can call; None for a low-level agent.
+    """
+
+    def __init__(self, config: AgentConfig, world: TaskWorld, model: Model | None = None):
+        self.config = config
+        options = make_options(config.agent, world, model)
+        if config.half_precision and model is not None:
+            options = eqx.tree_at(lambda options: options.skills, options, model.skills.in_half_precision())
+        num_told = world.num_tasks if config.agent == "bc" else 1
+        self.learner = Learner(
+            config,
+            observation_shape=observation_of(world).shape,
+            num_types=world.num_types,
+            num_told=num_told,
+            num_options=options.num_options,
+        )
+        level_key, self._start_key, self._acting_key = jax.random.split(jax.random.key(config.seed, impl=KEY_KIND), 3)
+        levels = draw_levels(world, level_key, config.num_levels)
+        self.arena = Arena(options, levels, world, config.discount, num_told)
+        # Levels and skills are handed over rather than compiled in: they are large.
+        self._arrays, self._static = eqx.partition(self.arena, eqx.is_array)
+        self._start = jax.jit(self._begin_all)
+        self._step = jax.jit(self._iterate_all, donate_argnums=0)
+
+    def start(self) -> Training:
+        """Fresh agents, each in environments of its own."""
+        return self._start(self._arrays)
+
+    def step(self, state: Training, iteration: int) -> tuple[Training, Statistics]:
+        """Acting in all environments of all seeds, and the updates that follow. The state that is given is used up."""
+        return self._step(state, self._arrays, iteration)
+
+    def _begin_all(self, arrays: Any) -> Training:
+        arena = eqx.combine(arrays, self._static)
+
+        def begin(key: PRNGKeyArray) -> Training:
+            agent_key, arena_key = jax.random.split(key)
+            learned = self.learner.start(agent_key)
+            keys = jax.random.split(arena_key, self.config.num_environments)
+            return Training(learned, jax.vmap(functools.partial(arena.begin, self.learner.agent(learned.params)))(keys))
+
+        return _by_seed(begin, self.config.num_seeds)(jax.random.split(self._start_key, self.config.num_seeds))
+
+    def _iterate_all(
+        self, state: Training, arrays: Any, iteration: Int[Array, ""] | int
+    ) -> tuple[Training, Statistics]:
+        keys = jax.random.split(jax.random.fold_in(self._acting_key, iteration), self.config.num_seeds)
+        iterate = functools.partial(self._iterate, eqx.combine(arrays, self._static))
+        return _by_seed(iterate, self.config.num_seeds)(state, keys)
+
+    def _iterate(self, arena: Arena, state: Training, key: PRNGKeyArray) -> tuple[Training, Statistics]:
+        """One iteration of one seed."""
+        config = self.config
+        keys = jax.random.split(key, (config.num_environments, config.num_ticks))
+        unroll = functools.partial(arena.unroll, self.learner.agent(state.learned.params))
+        moments, ticks = jax.vmap(unroll)(state.moments, keys)
+        gather = functools.partial(collect, num_decisions=config.trajectory_length)
+        found = jax.vmap(gather)(state.moments.decision, ticks)
+        shape = (config.num_environments // config.batch_size, config.batch_size)
+        batches = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
+
+        def update(learned: Learned, batch: Any) -> tuple[Learned, Losses]:
+            return self.learner.update(learned, jax.vmap(functools.partial(trajectory_of, arena))(*batch))
+
+        learned, losses = jax.lax.scan(update, state.learned, batches)
+        return Training(learned, moments), _statistics(arena, ticks, losses)
+
+
+def _statistics(arena: Arena, ticks: Tick, losses: Losses) -> Statistics:
+    by_skill = ticks.ended & (ticks.decision.option >= arena.options.num_actions)
+    return Statistics(
+        num_steps=jnp.array(ticks.ended.size),
+        num_decisions=jnp.sum(ticks.ended),
+        num_skills=jnp.sum(by_skill),
+        num_episodes=jnp.sum(ticks.over),
+        num_successes=jnp.sum(ticks.success),
+        total_reward=jnp.sum(jnp.where(ticks.over, ticks.episode_reward, 0.0)),
+        policy_loss=jnp.mean(losses.policy),
+        baseline_loss=jnp.mean(losses.baseline),
+        entropy=jnp.mean(losses.entropy),
+    )
+
+
+def _by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
+    """The function for each seed, along the first axis of all that it takes and gives; see `compile_il.train`."""
+    if num_seeds > 1:
+        return jax.vmap(function)
+
+    def alone(*given: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[None], function(*jax.tree.map(lambda leaf: leaf[0], given)))
+
+    return alone

@@ -1,0 +1,154 @@
+"""Options: what an agent can choose. Low-level actions take one step; skills run until their termination says stop.
+
+Section "Hierarchical reinforcement learning" of the paper: an agent "can either call a low-level action directly in the
+environment, or call a meta action, that executes a particular sub-task policy incl. termination policy, until a
+termination criterion is met (termination probability larger than 0.5 or end of episode)".
+
+Options are numbered: first the world's A actions, then K skills. They are executed as skills are
+(`compile_il.execute.Actor`), so an option is always at work for at least one step.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Shaped
+
+from compile_il.hierarchy.settings import AgentKind, HierarchyError
+from compile_il.model import Model
+from compile_il.running import AnySkills
+from compile_il.worlds import ActingWorld
+from compile_il.worlds.world import KEY_KIND
+
+
+class Actions(eqx.Module):
+    """Nothing but low-level actions; nothing to remember."""
+
+    num_actions: int = eqx.field(static=True)
+
+    @property
+    def num_options(self) -> int:
+        """One for each action."""
+        return self.num_actions
+
+    def begin(self, observation: Shaped[Array, "..."]) -> tuple[()]:
+        """Nothing."""
+        del observation
+        return ()
+
+    def follow(self, now: tuple[()], observation: Shaped[Array, "..."]) -> tuple[()]:
+        """Nothing."""
+        del now, observation
+        return ()
+
+    def act(self, now: tuple[()], option: Int[Array, ""]) -> Int[Array, ""]:
+        """The action itself."""
+        del now
+        return option
+
+    def arrive(self, now: tuple[()], action: Int[Array, ""], observation: Shaped[Array, "..."]) -> tuple[()]:
+        """Nothing."""
+        del now, action, observation
+        return ()
+
+    def is_done(self, now: tuple[()], option: Int[Array, ""]) -> Bool[Array, ""]:
+        """After one step, always."""
+        del now, option
+        return jnp.array(True)
+
+
+class ActionsAndSkills(eqx.Module):
+    """Low-level actions, and the skills of a model as meta-actions.
+
+    What skills remember is kept up to date through low-level actions too: policies with a memory remember all that was
+    seen, and the termination policy of relaxed training starts anew where `follow` is called.
+    """
+
+    skills: AnySkills
+    num_actions: int = eqx.field(static=True)
+
+    @property
+    def num_options(self) -> int:
+        """One for each action, one for each skill."""
+        return self.num_actions + self.skills.num_skills
+
+    def begin(self, observation: Shaped[Array, "..."]) -> Any:
+        """Where an episode begins."""
+        return self.skills.begin(observation)
+
+    def follow(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
+        """Where one option has ended and the next begins."""
+        return self.skills.follow(now, observation)
+
+    def act(self, now: Any, option: Int[Array, ""]) -> Int[Array, ""]:
+        """The action itself, or the most probable one of the skill."""
+        return jnp.where(option < self.num_actions, option, self.skills.act(now, self._skill(option)))
+
+    def arrive(self, now: Any, action: Int[Array, ""], observation: Shaped[Array, "..."]) -> Any:
+        """After an action has led to an observation."""
+        return self.skills.arrive(now, action, observation)
+
+    def is_done(self, now: Any, option: Int[Array, ""]) -> Bool[Array, ""]:
+        """An action after one step; a skill where it stops with a probability above 0.5."""
+        return (option < self.num_actions) | self.skills.is_done(now, self._skill(option))
+
+    def _skill(self, option: Int[Array, ""]) -> Int[Array, ""]:
+        return jnp.maximum(option - self.num_actions, 0)
+
+
+Options = Actions | ActionsAndSkills
+
+
+def make_options(agent: AgentKind, world: ActingWorld, model: Model | None) -> Options:
+    """What an agent of this kind can choose in this world.
+
+    Args:
+      agent: its kind.
+      world: where it acts.
+      model: whose skills are meta-actions; None for an agent without.
+    """
+    if world.num_actions is None:
+        raise HierarchyError(
+            "The actions of this world are continuous, and an agent chooses among a number of them: use a grid world."
+        )
+    if agent == "low-level":
+        if model is not None:
+            raise HierarchyError('A low-level agent has no skills: leave the model out, or use agent "hierarchical".')
+        return Actions(world.num_actions)
+    if model is None:
+        raise HierarchyError(f'The agent {agent!r} needs skills: give a model, or use agent "low-level".')
+    _check_model(agent, world, model)
+    return ActionsAndSkills(model.skills, world.num_actions)
+
+
+def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
+    """Refuses skills that would misread what they see, that cannot be numbered, or that are of another agent."""
+    if model.config.codes == "gaussian":
+        raise HierarchyError(
+            "The codes of this model are vectors, and an agent chooses among a number of skills: train one with "
+            'codes="categorical".'
+        )
+    if agent == "bc" and model.config.num_segments != 1:
+        raise HierarchyError(
+            f"The agent 'bc' has skills of whole demonstrations, and this model's have {model.config.num_segments} "
+            'segments: train one with num_segments=1 and num_skills=128, or use agent "hierarchical".'
+        )
+    seen, space = observation_of(world), model.skills.space
+    given = ("x".join(map(str, space.observation_shape)) or "symbols", space.num_actions or "continuous")
+    wanted = ("x".join(map(str, seen.shape)), world.num_actions)
+    if given != wanted:
+        raise HierarchyError(
+            f"The skills were trained on another world: on observations {given[0]} with {given[1]} actions, and this "
+            f"one has observations {wanted[0]} with {wanted[1]} actions. Train skills in this world, or choose theirs."
+        )
+
+
+def observation_of(world: ActingWorld) -> jax.ShapeDtypeStruct:
+    """Shape and type of what is seen in a world."""
+
+    def first(key: Array) -> Array:
+        level = world.level(key)
+        return world.observe(level, world.start(level))
+
+    return jax.eval_shape(first, jax.random.key(0, impl=KEY_KIND))

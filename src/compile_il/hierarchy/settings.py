@@ -1,0 +1,107 @@
+"""What an agent is and how it learns: frozen, validated when built, plain enough for a JSON file."""
+
+import dataclasses
+import difflib
+import math
+import numbers
+from typing import Any, Literal, Self, get_args
+
+AgentKind = Literal["hierarchical", "low-level", "bc"]
+"""The paper's three agents: with skills, without, and with skills that are whole demonstrations."""
+
+
+class HierarchyError(ValueError):
+    """Settings, skills or a world that do not go together; the message says what to change."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentConfig:
+    """Settings of reinforcement learning; the defaults are the paper's where it gives them."""
+
+    agent: AgentKind = "hierarchical"
+    """Who learns: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical, but
+    with skills of whole demonstrations, and told all tasks that remain."""
+    num_environments: int = 4096
+    """Environments that are stepped at once, for each seed."""
+    num_ticks: int = 32
+    """Steps that each environment makes before the agent learns."""
+    num_decisions: int | None = None
+    """Decisions in a trajectory at most, later ones of the same steps are left out; None where all are to be kept."""
+    batch_size: int = 256
+    """Trajectories in each update."""
+    num_levels: int = 1 << 16
+    """Levels that are drawn beforehand; an episode begins on one of them."""
+    learning_rate: float = 1e-3
+    """Of Adam."""
+    entropy_cost: float = 0.0005
+    """Weight of the policy's entropy."""
+    baseline_cost: float = 0.5
+    """Weight of the baseline's error."""
+    discount: float = 0.99
+    """γ, for each step of the world."""
+    hidden_dim: int = 128
+    """Units of the two hidden layers."""
+    num_maps: int = 32
+    """Feature maps of the two convolutions."""
+    embed_dim: int = 16
+    """Entries of the embeddings of task type and object type, each."""
+    half_precision: bool = False
+    """Whether networks for grids compute in bfloat16; worth it on accelerators."""
+    num_seeds: int = 1
+    """Agents that learn at once."""
+    seed: int = 0
+    """Of initial weights, levels and all that is drawn while acting."""
+
+    def __post_init__(self) -> None:
+        if self.agent not in get_args(AgentKind):
+            close = difflib.get_close_matches(str(self.agent), get_args(AgentKind), n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise HierarchyError(f"There is no agent {self.agent!r}: use {_listed(get_args(AgentKind))}.{hint}")
+        for field in dataclasses.fields(self):
+            self._check_number(field.name, field.type)
+        if not 0 <= self.discount <= 1:
+            raise HierarchyError(f"discount is {self.discount}: use a number between 0 and 1, such as 0.99.")
+        if not self.learning_rate > 0:
+            raise HierarchyError(f"learning_rate is {self.learning_rate}: use a positive number.")
+        if self.num_environments % self.batch_size:
+            raise HierarchyError(
+                f"{self.num_environments} environments cannot be shared out into batches of {self.batch_size}: make "
+                "num_environments a multiple of batch_size."
+            )
+        if self.num_decisions is not None and self.num_decisions > self.num_ticks:
+            raise HierarchyError(
+                f"num_decisions is {self.num_decisions}, and {self.num_ticks} steps hold no more than {self.num_ticks} "
+                "decisions: use fewer, or None for all."
+            )
+
+    def _check_number(self, name: str, kind: Any) -> None:
+        value = getattr(self, name)
+        if kind not in (int, float, int | None) or (value is None and kind == int | None):
+            return
+        wanted, what = (numbers.Real, "a number") if kind is float else (numbers.Integral, "a whole number")
+        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
+            raise HierarchyError(f"{name} is {value!r}: use {what}.")
+        least = 0 if kind is float or name == "seed" else 1
+        if value < least:
+            raise HierarchyError(f"{name} is {value}: use at least {least}.")
+
+    @property
+    def trajectory_length(self) -> int:
+        """Decisions in a trajectory at most."""
+        return self.num_ticks if self.num_decisions is None else self.num_decisions
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Reads what `to_json` gave; unknown settings are refused."""
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            raise HierarchyError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
+        return cls(**values)
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
