@@ -74,7 +74,7 @@ def test_a_single_demonstration_is_trained_on_and_compared_on() -> None:
         (
             {"num_skills": 2},
             {"codes": [None, None, [-1] * 6 + [2], None]},
-            r"The labels of demonstration 2 name skill 2, and there are 2: raise num_skills to at least 3",
+            r"The labels of demonstration 2 name skill 2, and there are 2 skills: raise num_skills to at least 3",
         ),
     ],
 )

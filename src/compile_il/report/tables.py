@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from compile_il.files import replace_file
@@ -114,7 +115,27 @@ def speed_of_training() -> str:
     return markdown_table([f"milliseconds, one {result['hardware']['device']}", *seeds], rows)
 
 
+def symbols() -> str:
+    """Iterations and time to the official toy's criterion, beside a plain loop over time steps in three forms."""
+    figures = read_result("symbols")["figures"]
+    typical = {name: mean(seed["milliseconds_an_iteration"] for seed in figures[name]) for name in ("ours", "plain")}
+    step, single = (figures["plain_milliseconds"][form]["typical"] for form in ("cell", "eager"))
+    ways = {
+        "this engine": ("ours", typical["ours"]),
+        "plain loop, its LSTM's step compiled": ("plain", step),
+        "plain loop, single operations": ("plain", single),
+        "plain loop, unrolled and compiled as a whole": ("plain", typical["plain"]),
+    }
+    rows = []
+    for name, (whose, milliseconds) in ways.items():
+        iterations = [seed["iterations"] for seed in figures[whose]]
+        numbers = [f"{mean(iterations):.1f} ({min(iterations)} to {max(iterations)})", f"{milliseconds:.0f}"]
+        rows.append([name, *numbers, f"{mean(iterations) * milliseconds / 1e3:.1f}"])
+    return markdown_table(["symbols", "iterations", "milliseconds each", "seconds"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "symbols": symbols,
     "speed-worlds": speed_of_worlds,
     "exact-without-labels": exact_without_labels,
     "exact-unknown-count": exact_unknown_count,
