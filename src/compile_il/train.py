@@ -126,7 +126,7 @@ class Trainer:
             return sum_of_fitting(self._losses(skills, batch, keys, iteration), batch)
 
         share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
-        (sums, counts), gradient = _by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)(
+        (sums, counts), gradient = by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)(
             params, *share
         )
         if axis_name is not None:
@@ -157,7 +157,7 @@ class Trainer:
         return [self._model(seed, params) for seed in range(self.config.num_seeds)]
 
 
-def _by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
+def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
     """The function for each seed, along the first axis of all that it takes and gives.
 
     A single seed is not batched: XLA's products of batches of one take twice as long on processors.

@@ -4,6 +4,7 @@ from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
 from compile_il.hierarchy.options import Actions, ActionsAndSkills, make_options
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.hierarchy.skill_env import SkillEnv
 
 __all__ = [
     "Actions",
@@ -13,6 +14,7 @@ __all__ = [
     "Learned",
     "Learner",
     "OnDevice",
+    "SkillEnv",
     "Statistics",
     "Training",
     "make_options",

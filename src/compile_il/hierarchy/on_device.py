@@ -6,7 +6,6 @@ updates old, as in IMPALA's distributed training, and V-trace corrects for it in
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,6 +21,7 @@ from compile_il.hierarchy.options import make_options, observation_of
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import collect, trajectory_of
 from compile_il.model import Model
+from compile_il.train import by_seed
 from compile_il.worlds.world import KEY_KIND
 
 
@@ -114,14 +114,14 @@ class OnDevice:
             keys = jax.random.split(arena_key, self.config.num_environments)
             return Training(learned, jax.vmap(functools.partial(arena.begin, self.learner.agent(learned.params)))(keys))
 
-        return _by_seed(begin, self.config.num_seeds)(jax.random.split(self._start_key, self.config.num_seeds))
+        return by_seed(begin, self.config.num_seeds)(jax.random.split(self._start_key, self.config.num_seeds))
 
     def _iterate_all(
         self, state: Training, arrays: Any, iteration: Int[Array, ""] | int
     ) -> tuple[Training, Statistics]:
         keys = jax.random.split(jax.random.fold_in(self._acting_key, iteration), self.config.num_seeds)
         iterate = functools.partial(self._iterate, eqx.combine(arrays, self._static))
-        return _by_seed(iterate, self.config.num_seeds)(state, keys)
+        return by_seed(iterate, self.config.num_seeds)(state, keys)
 
     def _iterate(self, arena: Arena, state: Training, key: PRNGKeyArray) -> tuple[Training, Statistics]:
         """One iteration of one seed."""
@@ -154,14 +154,3 @@ def _statistics(arena: Arena, ticks: Tick, losses: Losses) -> Statistics:
         baseline_loss=jnp.mean(losses.baseline),
         entropy=jnp.mean(losses.entropy),
     )
-
-
-def _by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
-    """The function for each seed, along the first axis of all that it takes and gives; see `compile_il.train`."""
-    if num_seeds > 1:
-        return jax.vmap(function)
-
-    def alone(*given: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[None], function(*jax.tree.map(lambda leaf: leaf[0], given)))
-
-    return alone

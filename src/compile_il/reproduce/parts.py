@@ -86,17 +86,17 @@ def run_part(part: Part, folder: Path, say: Say, measure: Measure = score_models
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
     # Another part's checkpoints in the same folder would be of no use: they go by what the part is.
-    trained = time.perf_counter()
+    setup = time.perf_counter() - began
     state, seconds = train(trainer, folder / f"checkpoints-{digest(part)}", lambda words: say(f"{part.name}: {words}"))
-    # What training took before an interruption counts too; what else went on then does not.
-    around = trained - began - time.perf_counter()
+    measuring = time.perf_counter()
     measured = measure(part, trainer.models(state), say)
     found = {
         "part": part.to_json(),
         "commit": commit(),
         "hardware": hardware(),
         "training_seconds": round(seconds, 2),
-        "wall_time": round(seconds + around + time.perf_counter(), 2),
+        # What training took before an interruption counts too; what else went on then does not.
+        "wall_time": round(setup + seconds + time.perf_counter() - measuring, 2),
         **measured,
     }
     with replace_file(done) as temporary:

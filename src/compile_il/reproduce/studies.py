@@ -63,9 +63,8 @@ def _tiny(part: Part) -> Part:
 
 def _full(part: Part, iterations: dict[str, int]) -> Part:
     grid = part.world.startswith("grid")
-    engine = (
-        "relaxed" if part.surprisal else part.config.inference
-    )  # a baseline is trained as long as the paper's model
+    # A baseline is trained as long as the paper's model.
+    engine = "relaxed" if part.surprisal else part.config.inference
     steps = iterations[f"{engine} {'grid' if grid else 'reacher'}"]
     config = dataclasses.replace(part.config, **PAPER_SIZES, num_iterations=steps, half_precision=grid)
     return dataclasses.replace(part, config=config)
