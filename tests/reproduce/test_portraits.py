@@ -162,4 +162,4 @@ def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _done(part: parts.Part, measure: parts.Measure) -> dict[str, Any]:
-    return {"part": part.to_json(), "wall_time": 1.0, "by": measure.__name__}
+    return {"part": part.to_json(), "by": measure.__name__}

@@ -35,6 +35,8 @@ class Reproduce:
     """Folder of the result files."""
     work: Path = Path("runs/reproduce")
     """Folder for what is under way."""
+    jobs: int = 1
+    """Models under way at once, each in a process of its own; they share the accelerator."""
 
     def run(self, console: Console) -> None:
         """Runs the parts, and writes one file for each name."""
@@ -42,7 +44,11 @@ class Reproduce:
         from compile_il.reproduce.runner import reproduce
         from compile_il.reproduce.studies import make_study
 
+        if self.jobs < 1:
+            raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
         names = get_args(StudyName) if self.name == "all" else (self.name,)
+        if self.jobs > 1:
+            self._run_several(names)
         for name in names:
             out = self.results / f"{name}.json"
             try:
@@ -57,6 +63,14 @@ class Reproduce:
                 raise Interrupted(f"{stopped.where} To go on", []) from stopped
             console.print(cell_table(f"{name}, {self.scale}", study_cells(result)))
             say(console, f"{name}: ", (str(out), "bold"))
+
+    def _run_several(self, names: tuple[StudyName, ...]) -> None:
+        from compile_il.reproduce.several import jobs_left, run_several
+
+        try:
+            run_several(jobs_left(names, self.scale, self.work), self.jobs)
+        except KeyboardInterrupt as stopped:
+            raise Interrupted("all is saved. To go on", []) from stopped
 
 
 def cell_table(title: str, cells: Cells) -> Table:

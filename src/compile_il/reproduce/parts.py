@@ -26,6 +26,7 @@ from compile_il.train import Trained, Trainer
 from compile_il.worlds import make_world
 
 CHECKPOINT_SECONDS = 60.0
+DONE = "part.json"
 TRAINING_TASKS = 3
 """Of each demonstration that models are trained on."""
 
@@ -78,36 +79,35 @@ def run_part(part: Part, folder: Path, say: Say, measure: Measure = score_models
       say: is told how far it is.
       measure: what to find out about the models.
     """
-    done = folder / "part.json"
-    if (found := read_done(done, part)) is not None:
+    if (found := read_done(folder, part)) is not None:
         say(f"{part.name}: done before")
         return found
-    began = time.perf_counter()
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
     # Another part's checkpoints in the same folder would be of no use: they go by what the part is.
-    setup = time.perf_counter() - began
     state, seconds = train(trainer, folder / f"checkpoints-{digest(part)}", lambda words: say(f"{part.name}: {words}"))
-    measuring = time.perf_counter()
     measured = measure(part, trainer.models(state), say)
     found = {
         "part": part.to_json(),
         "commit": commit(),
         "hardware": hardware(),
         "training_seconds": round(seconds, 2),
-        # What training took before an interruption counts too; what else went on then does not.
-        "wall_time": round(setup + seconds + time.perf_counter() - measuring, 2),
         **measured,
     }
-    with replace_file(done) as temporary:
+    with replace_file(folder / DONE) as temporary:
         temporary.write_text(json.dumps(found, indent=2) + "\n")
     return found
 
 
-def read_done(path: Path, part: Part) -> dict[str, Any] | None:
+def is_done(folder: Path, part: Part) -> bool:
+    """Whether there is nothing left to run."""
+    return read_done(folder, part) is not None
+
+
+def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
     """What was found before, by the same part with the same settings; else None."""
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = json.loads((folder / DONE).read_text())
         if found["part"] == part.to_json():
             return found
     return None

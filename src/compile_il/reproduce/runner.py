@@ -1,13 +1,15 @@
 """Runs the parts of a study that are not done yet, and writes `results/NAME.json`."""
 
+import contextlib
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from compile_il.reproduce.names import Scale
-from compile_il.reproduce.parts import Measure, Part, Say, run_part, score_models
+from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.parts import Measure, Part, Say, is_done, run_part, score_models
 from compile_il.reproduce.portraits import DrawnPart, portray
+from compile_il.reproduce.shares import counted, seconds_had
 from compile_il.reproduce.studies import Study
 from compile_il.results import write_result
 
@@ -22,8 +24,12 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
       out: the result file.
       say: is told how far it is.
     """
-    folder = work / scale / study.name
-    found = {part.name: run_part(part, folder / slug(part.name), say, measure_of(part)) for part in study.parts}
+    found = {}
+    for part in study.parts:
+        folder = part_folder(work, scale, study.name, part.name)
+        with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
+            done = run_part(part, folder, say, measure_of(part))
+        found[part.name] = done | {"wall_time": seconds_had(folder)}
     write_result(
         out,
         config={"study": study.name, "scale": scale, "parts": {name: done["part"] for name, done in found.items()}},
@@ -33,6 +39,11 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
     )
     result: dict[str, Any] = json.loads(out.read_text())
     return result
+
+
+def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
+    """For all that belongs to one part."""
+    return work / scale / study / slug(part)
 
 
 def measure_of(part: Part) -> Measure:

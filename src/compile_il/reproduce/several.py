@@ -1,0 +1,112 @@
+"""Several parts at once, each in a process of its own: one alone leaves most of a large accelerator idle.
+
+A process is told to stop by the end of its standard input, which comes too when the one that started it is killed.
+"""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import tyro
+
+from compile_il.interrupts import StopRequest
+from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.parts import is_done, run_part
+from compile_il.reproduce.runner import measure_of, part_folder
+from compile_il.reproduce.shares import add_seconds
+from compile_il.reproduce.studies import make_study
+
+TICK = 0.2
+"""Seconds between two looks at the processes."""
+INTERRUPTED = 130
+"""Exit status of a part that has saved what it had."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One part, as a process sees it."""
+
+    study: StudyName
+    part: str
+    scale: Scale
+    work: Path
+
+    @property
+    def folder(self) -> Path:
+        """Of the part."""
+        return part_folder(self.work, self.scale, self.study, self.part)
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        """In a process of its own, out of reach of the terminal's Ctrl-C, which would come twice."""
+        names = [f"--{field.name}={getattr(self, field.name)}" for field in dataclasses.fields(self)]
+        # Each would take most of the accelerator's memory beforehand.
+        variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
+        command = [sys.executable, "-m", __spec__.name, *names]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
+
+
+class PartError(RuntimeError):
+    """Parts ended with an error, which each has printed."""
+
+
+def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Job]:
+    """What is not done yet of some studies."""
+    every = [(Job(name, part.name, scale, work), part) for name in names for part in make_study(name, scale).parts]
+    return [job for job, part in every if not is_done(job.folder, part)]
+
+
+def run_several(jobs: list[Job], at_once: int) -> None:
+    """Runs all jobs, so many at once; Ctrl-C lets each save what it has."""
+    waiting, running, failed = list(jobs), dict[Job, "subprocess.Popen[bytes]"](), list[str]()
+    last = time.monotonic()
+    with StopRequest() as request:
+        while running or (waiting and not request.requested):
+            while waiting and len(running) < at_once and not request.requested:
+                job = waiting.pop(0)
+                running[job] = job.start()
+            if request.requested:
+                _tell_to_stop(running.values())
+            time.sleep(TICK)
+            last, before = time.monotonic(), last
+            for job in running:
+                add_seconds(job.folder, (last - before) / len(running))
+            ended = {job: process.returncode for job, process in running.items() if process.poll() is not None}
+            failed += [job.part for job, code in ended.items() if code not in (0, INTERRUPTED)]
+            running = {job: process for job, process in running.items() if job not in ended}
+    if request.requested:
+        raise KeyboardInterrupt
+    if failed:
+        raise PartError(f"{'; '.join(failed)}: failed, as said above. What is done will not be done again.")
+
+
+def _tell_to_stop(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
+    for process in processes:
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def main(job: Job) -> None:
+    """The process of one part."""
+    threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
+    part = next(part for part in make_study(job.study, job.scale).parts if part.name == job.part)
+    try:
+        run_part(part, job.folder, lambda words: print(f"{job.study}, {words}", flush=True), measure_of(part))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _stop_at_end_of_input() -> None:
+    # Not by the buffered reader: a process may not end while another thread holds it.
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Job))
