@@ -106,6 +106,31 @@ def first_minute() -> str:
     return markdown_table([*headings, "then: boundaries", "exact match", "online success"], rows)
 
 
+def durations() -> str:
+    """What the factor for lengths costs and is good for, by its weight."""
+    rows = []
+    for name in ("grid-pickup", "grid-visit", "reacher", "fixed-order", "fixed-order-short"):
+        by_weight = read_result(f"durations-{name}")["figures"][name]
+        for weight, seeds in by_weight.items():
+            about = weight if weight != "learned" else f"learned, {mean(seed['weight'] for seed in seeds):.2f}"
+            columns = ("true_boundaries_found", "with_one_step_segment", "with_one_step_segment_in_truth")
+            rows.append([name, about, *(spread([seed[column] for seed in seeds]) for column in columns)])
+    headings = ["per cent", "weight", "true boundaries found", "with a one-step segment", "in truth"]
+    return markdown_table(headings, rows)
+
+
+def meaning() -> str:
+    """How well skills agree with the things that tasks are about, in several ways of training."""
+    rows = []
+    columns = ("agreement", "nmi", "boundary_accuracy")
+    for world in ("grid-pickup", "reacher"):
+        for way, found in read_result(f"meaning-{world}")["figures"].items():
+            ours = [spread([seed[column] for seed in found["seeds"]]) for column in columns]
+            rows.append([f"{world}, {way}", *ours, f"{100 * found['kept']['agreement']:.1f}"])
+    headings = ["per cent", "agreement", "mutual information", "boundaries", "agreement of the seed to keep"]
+    return markdown_table(headings, rows)
+
+
 def speed_of_training() -> str:
     """Milliseconds of a training step and of its parts, at the paper's sizes."""
     result = read_result("speed-exact-h200")
@@ -141,6 +166,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "exact-unknown-count": exact_unknown_count,
     "visit-oracle": visit_oracle,
     "first-minute": first_minute,
+    "durations": durations,
+    "meaning": meaning,
     "speed-exact": speed_of_training,
 }
 
