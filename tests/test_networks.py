@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.networks import Convolution, GridEmbedding, Scaling, Space, make_embedding
+from compile_il.networks import Convolution, GridEmbedding, Scaling, Space, halved, make_embedding
 
 NOTHING = jnp.zeros((0,))
 NO_CHANGES = jnp.zeros((0, 0))
@@ -45,6 +45,18 @@ def test_vectors_are_brought_to_one_scale() -> None:
     )
     vector = jnp.array([0.3, -1.2])
     np.testing.assert_allclose(raw(vector * spread + mean), unit(vector), rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_are_not_rounded_in_half_precision() -> None:
+    space = Space("vector", (2,), num_symbols=0, num_actions=3, action_dim=0)
+    scaling = Scaling(jnp.array([1000.0, 0.0]), jnp.ones(2), NOTHING, NOTHING, NO_CHANGES)
+    embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=32, key=jax.random.key(0))
+    half = halved(embedding)
+    here, there = jnp.array([1001.0, 0.3]), jnp.array([999.0, 0.3])  # the same number in bfloat16
+    assert half(here).dtype == jnp.bfloat16
+    for vector in (here, there):
+        np.testing.assert_allclose(half(vector).astype(jnp.float32), embedding(vector), atol=0.05)
+    assert jnp.abs(half(here) - half(there)).max() > 0.2
 
 
 def test_vectors_of_width_zero_give_a_constant() -> None:

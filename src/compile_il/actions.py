@@ -34,6 +34,10 @@ class ActionCoding(eqx.Module):
             return jax.nn.one_hot(action, self.num_actions)
         return (action - jax.lax.stop_gradient(self.mean)) / jax.lax.stop_gradient(self.spread)
 
+    def in_half(self) -> "ActionCoding":
+        """The same: data are scaled before they are rounded."""
+        return self
+
     def log_prob(
         self, outputs: Float[Array, "*K width"], log_sigma: Float[Array, "*K A"], action: Shaped[Array, "*A"]
     ) -> Float[Array, "*K"]:

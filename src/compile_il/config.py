@@ -106,7 +106,7 @@ class Config:
     final_temperature: float | None = None
     """Relaxed: the temperature falls to this in the course of training; if None it stays as it is."""
     half_precision: bool = False
-    """Whether networks for grids are trained in bfloat16; worth it on accelerators."""
+    """Whether networks are trained in bfloat16; worth it on accelerators."""
     num_devices: int | None = None
     """Devices that share each batch; all there are if None, or as many as can have equal shares."""
     num_seeds: int = 1

@@ -100,7 +100,19 @@ class VectorEmbedding(eqx.Module):
     def __call__(self, observation: Float[Array, " D"]) -> Float[Array, " hidden"]:
         """Embeds one vector."""
         mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
-        return self.norm(self.layers(jnp.append((observation - mean) / spread, 1.0)))
+        *hidden, last = self.layers.layers
+        x = jnp.append((observation - mean) / spread, 1.0)
+        for layer in hidden:
+            x = jax.nn.relu(layer(x)).astype(last.weight.dtype)
+        return self.norm(last(x))
+
+    def in_half(self) -> "VectorEmbedding":
+        """In bfloat16 but for the first layer: a vector rounded to three digits would be another one."""
+
+        def later(embedding: VectorEmbedding) -> tuple[Any, ...]:
+            return *embedding.layers.layers[1:], embedding.norm
+
+        return eqx.tree_at(later, self, halved(later(self)))
 
 
 class SymbolEmbedding(eqx.Module):
@@ -157,9 +169,11 @@ def make_embedding(
 
 
 def halved(networks: Networks) -> Networks:
-    """Networks that compute in bfloat16."""
+    """Networks that compute in bfloat16, but for what a part's `in_half` keeps."""
 
     def halve(leaf: Any) -> Any:
+        if hasattr(leaf, "in_half"):
+            return leaf.in_half()
         return leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf
 
-    return jax.tree.map(halve, networks)
+    return jax.tree.map(halve, networks, is_leaf=lambda leaf: hasattr(leaf, "in_half"))

@@ -11,7 +11,7 @@ from compile_il.batches import Batch, unpack
 from compile_il.exact.durations import LearnedWeight
 from compile_il.exact.effects import Effects
 from compile_il.exact.scores import StepScores
-from compile_il.networks import GridEmbedding, Space, halved
+from compile_il.networks import Space, halved
 from compile_il.policies import SkillPolicies, View
 
 
@@ -98,13 +98,10 @@ class Skills(eqx.Module):
         )
 
     def in_half_precision(self) -> "Skills":
-        """A copy whose networks compute in bfloat16, for grids, where convolutions are most of the work.
+        """A copy whose networks compute in bfloat16.
 
-        Cells are 0 or 1, exact in any precision, and scores are still float32. Vectors would be rounded: they stay as
-        they are.
+        Cells are 0 or 1, exact in any precision; the first layer reads vectors as they are; scores are still float32.
         """
-        if not isinstance(self.policies.eyes.embedding, GridEmbedding):
-            return self
 
         def networks(skills: Skills) -> tuple[Any, ...]:
             return skills.policies.eyes, skills.policies.heads, skills.stopping

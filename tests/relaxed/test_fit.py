@@ -271,3 +271,19 @@ def test_labels_count_whatever_others_have() -> None:
     assert found.boundaries[0].tolist() == [5]
     with pytest.raises(cil.DemonstrationError, match=r"demonstration 0 tell 1 of 2 boundaries"):
         model.segment(demos.with_labels(boundaries=cut), 3)
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -> None:
+    demos = vector_demos(continuous=True)
+    config = dataclasses.replace(SMALL, inference=inference, num_segments=2).settled()
+    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    batch = batch_of(demos, int(demos.num_frames), demos.max_length)
+    keys = jax.random.split(jax.random.key(1), len(demos))
+    losses = eqx.filter_jit(make_losses(config, 3.0, demos.max_length))
+    half = skills.in_half_precision()
+    full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)) for which in (skills, half))
+    np.testing.assert_allclose(half_loss, full_loss, rtol=0.03)
+    assert (half_loss != full_loss).any()
+    for kept in (half.policies.log_sigma, half.policies.actions.spread):
+        assert kept.dtype == jnp.float32

@@ -150,7 +150,7 @@ def test_early_models_are_on_the_way_to_the_late_ones() -> None:
 
 def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored = parts.Part("scored", "symbols", Config())
-    monkeypatch.setattr(runner, "run_part", lambda part, folder, say, measure: _done(part, measure))
+    monkeypatch.setattr(runner, "run_part", lambda part, folder, say, measure, trained: _done(part, measure))
     study = Study("qualitative", "a title", (PART, scored))
     result = runner.reproduce(study, "smoke", work=tmp_path, out=tmp_path / "q.json", say=print)
     assert {name: part["by"] for name, part in result["figures"].items()} == {

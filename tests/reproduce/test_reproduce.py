@@ -97,3 +97,13 @@ def test_from_the_command_line(
     assert result["seeds"] == [0, 1]
     assert result["wall_time"] == pytest.approx(result["figures"]["tiny"]["wall_time"], abs=0.01)
     assert "table1, smoke" in capsys.readouterr().out
+
+
+def test_parts_that_differ_in_scoring_alone_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    step = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self, state, n: steps.append(n) or step(self, state, n))
+    other = dataclasses.replace(PART, name="other", num_test=4)
+    study = studies.Study("table1", "a title", (PART, other))
+    runner.reproduce(study, "smoke", work=tmp_path, out=tmp_path / "one.json", say=print)
+    assert steps == [0, 1, 2, 3]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 from compile_il.batches import Batch, unpack
 from compile_il.exact.scores import StepScores
 from compile_il.lstm import LSTMState
-from compile_il.networks import Embedding, GridEmbedding, Space, halved
+from compile_il.networks import Embedding, Space, halved
 from compile_il.policies import CodePolicy, SkillPolicies, View
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.termination import Termination
@@ -89,11 +89,11 @@ class RelaxedSkills(eqx.Module):
         return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
 
     def in_half_precision(self) -> "RelaxedSkills":
-        """A copy that multiplies in bfloat16, for grids; see `Skills.in_half_precision`.
+        """A copy that multiplies in bfloat16; see `Skills.in_half_precision`.
 
         States of LSTMs, logits and probabilities are still float32.
         """
-        return halved(self) if isinstance(self.embedding, GridEmbedding) else self
+        return eqx.tree_at(lambda skills: skills.policies.log_sigma, halved(self), self.policies.log_sigma)
 
     def begin(self, observation: Shaped[Array, "..."]) -> Underway:
         """Where the first skill begins."""

@@ -56,6 +56,12 @@ class Part:
         plain = {"config": self.config.settled().to_json(), "test_tasks": list(self.test_tasks), "test_seed": TEST_SEED}
         return dataclasses.asdict(self) | plain
 
+    @property
+    def training(self) -> str:
+        """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
+        what = {"world": self.world, "config": self.config.settled().to_json()}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
+
 
 Measure = Callable[[Part, list[Model], Say], dict[str, Any]]
 """What is found out about trained models, one for each seed, as plain values for a result file."""
@@ -70,22 +76,24 @@ def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
     return {"scores": scores}
 
 
-def run_part(part: Part, folder: Path, say: Say, measure: Measure = score_models) -> dict[str, Any]:
+def run_part(
+    part: Part, folder: Path, say: Say, measure: Measure = score_models, *, trained: Path | None = None
+) -> dict[str, Any]:
     """What the part found: read, if it is there already; else trained, from its last checkpoint, and measured.
 
     Args:
       part: what to do.
-      folder: of the part alone, for its checkpoints and its result.
+      folder: of the part alone, for its result.
       say: is told how far it is.
       measure: what to find out about the models.
+      trained: a folder for checkpoints, which parts that train the same share; the part's own if None.
     """
     if (found := read_done(folder, part)) is not None:
         say(f"{part.name}: done before")
         return found
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
-    # Another part's checkpoints in the same folder would be of no use: they go by what the part is.
-    state, seconds = train(trainer, folder / f"checkpoints-{digest(part)}", lambda words: say(f"{part.name}: {words}"))
+    state, seconds = train(trainer, (trained or folder) / part.training, lambda words: say(f"{part.name}: {words}"))
     measured = measure(part, trainer.models(state), say)
     found = {
         "part": part.to_json(),
@@ -94,6 +102,7 @@ def run_part(part: Part, folder: Path, say: Say, measure: Measure = score_models
         "training_seconds": round(seconds, 2),
         **measured,
     }
+    folder.mkdir(parents=True, exist_ok=True)
     with replace_file(folder / DONE) as temporary:
         temporary.write_text(json.dumps(found, indent=2) + "\n")
     return found
@@ -111,11 +120,6 @@ def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
         if found["part"] == part.to_json():
             return found
     return None
-
-
-def digest(part: Part) -> str:
-    """Short, and another one for every other part."""
-    return hashlib.sha256(json.dumps(part.to_json(), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:

@@ -28,7 +28,7 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
     for part in study.parts:
         folder = part_folder(work, scale, study.name, part.name)
         with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
-            done = run_part(part, folder, say, measure_of(part))
+            done = run_part(part, folder, say, measure_of(part), trained=trained_folder(work, scale))
         found[part.name] = done | {"wall_time": seconds_had(folder)}
     write_result(
         out,
@@ -44,6 +44,11 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
 def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
     """For all that belongs to one part."""
     return work / scale / study / slug(part)
+
+
+def trained_folder(work: Path, scale: Scale) -> Path:
+    """For the checkpoints of all parts, of which some need the same models."""
+    return work / scale / "trained"
 
 
 def measure_of(part: Part) -> Measure:

@@ -17,8 +17,8 @@ import tyro
 
 from compile_il.interrupts import StopRequest
 from compile_il.reproduce.names import Scale, StudyName
-from compile_il.reproduce.parts import is_done, run_part
-from compile_il.reproduce.runner import measure_of, part_folder
+from compile_il.reproduce.parts import Part, is_done, run_part
+from compile_il.reproduce.runner import measure_of, part_folder, trained_folder
 from compile_il.reproduce.shares import add_seconds
 from compile_il.reproduce.studies import make_study
 
@@ -42,6 +42,10 @@ class Job:
         """Of the part."""
         return part_folder(self.work, self.scale, self.study, self.part)
 
+    def find(self) -> Part:
+        """The part itself."""
+        return next(part for part in make_study(self.study, self.scale).parts if part.name == self.part)
+
     def start(self) -> "subprocess.Popen[bytes]":
         """In a process of its own, out of reach of the terminal's Ctrl-C, which would come twice."""
         names = [f"--{field.name}={getattr(self, field.name)}" for field in dataclasses.fields(self)]
@@ -57,8 +61,8 @@ class PartError(RuntimeError):
 
 def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Job]:
     """What is not done yet of some studies."""
-    every = [(Job(name, part.name, scale, work), part) for name in names for part in make_study(name, scale).parts]
-    return [job for job, part in every if not is_done(job.folder, part)]
+    every = [Job(name, part.name, scale, work) for name in names for part in make_study(name, scale).parts]
+    return [job for job in every if not is_done(job.folder, job.find())]
 
 
 def run_several(jobs: list[Job], at_once: int) -> None:
@@ -67,17 +71,18 @@ def run_several(jobs: list[Job], at_once: int) -> None:
     last = time.monotonic()
     with StopRequest() as request:
         while running or (waiting and not request.requested):
-            while waiting and len(running) < at_once and not request.requested:
-                job = waiting.pop(0)
-                running[job] = job.start()
             if request.requested:
-                _tell_to_stop(running.values())
+                _close_input(running.values())  # which tells them to stop
+            elif len(running) < at_once and (job := _next(waiting, running)):
+                waiting.remove(job)
+                running[job] = job.start()
             time.sleep(TICK)
             last, before = time.monotonic(), last
             for job in running:
                 add_seconds(job.folder, (last - before) / len(running))
-            ended = {job: process.returncode for job, process in running.items() if process.poll() is not None}
-            failed += [job.part for job, code in ended.items() if code not in (0, INTERRUPTED)]
+            ended = {job: process for job, process in running.items() if process.poll() is not None}
+            _close_input(ended.values())
+            failed += [job.part for job, process in ended.items() if process.returncode not in (0, INTERRUPTED)]
             running = {job: process for job, process in running.items() if job not in ended}
     if request.requested:
         raise KeyboardInterrupt
@@ -85,7 +90,13 @@ def run_several(jobs: list[Job], at_once: int) -> None:
         raise PartError(f"{'; '.join(failed)}: failed, as said above. What is done will not be done again.")
 
 
-def _tell_to_stop(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
+def _next(waiting: Iterable[Job], running: Iterable[Job]) -> Job | None:
+    """The first that does not need what another one trains just now; it will find that done."""
+    busy = {job.find().training for job in running}
+    return next((job for job in waiting if job.find().training not in busy), None)
+
+
+def _close_input(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
     for process in processes:
         if process.stdin is not None:
             process.stdin.close()
@@ -94,9 +105,13 @@ def _tell_to_stop(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
 def main(job: Job) -> None:
     """The process of one part."""
     threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
-    part = next(part for part in make_study(job.study, job.scale).parts if part.name == job.part)
+    trained = trained_folder(job.work, job.scale)
+
+    def say(words: str) -> None:
+        print(f"{job.study}, {words}", flush=True)
+
     try:
-        run_part(part, job.folder, lambda words: print(f"{job.study}, {words}", flush=True), measure_of(part))
+        run_part(job.find(), job.folder, say, measure_of(job.find()), trained=trained)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

@@ -66,7 +66,7 @@ def _full(part: Part, iterations: dict[str, int]) -> Part:
     # A baseline is trained as long as the paper's model.
     engine = "relaxed" if part.surprisal else part.config.inference
     steps = iterations[f"{engine} {'grid' if grid else 'reacher'}"]
-    config = dataclasses.replace(part.config, **PAPER_SIZES, num_iterations=steps, half_precision=grid)
+    config = dataclasses.replace(part.config, **PAPER_SIZES, num_iterations=steps, half_precision=True)
     return dataclasses.replace(part, config=config)
 
 

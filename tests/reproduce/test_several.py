@@ -1,0 +1,75 @@
+"""Parts in processes of their own: all are run, so many at once, and stop when they are told to."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from compile_il.reproduce import several
+from compile_il.reproduce.several import Job, PartError, run_several
+from compile_il.reproduce.shares import add_seconds, counted, seconds_had
+
+UNTIL_END_OF_INPUT = "import sys; sys.stdin.read(); sys.exit(130)"
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    # Three that train different models; the fourth is scored on what the second trains.
+    names = [("table1", "exact"), ("table1", "CompILE"), ("table1", "b-CompILE"), ("table3", "M=3")]
+    return [Job(study, part, "short", tmp_path) for study, part in names]  # type: ignore[arg-type]
+
+
+def start_with(monkeypatch: pytest.MonkeyPatch, program: str, started: list[Job]) -> None:
+    def start(self: Job) -> "subprocess.Popen[bytes]":
+        started.append(self)
+        return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+
+    monkeypatch.setattr(Job, "start", start)
+
+
+def test_all_are_run_and_time_is_shared(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Job] = []
+    start_with(monkeypatch, "import time; time.sleep(0.4)", started)
+    began = time.monotonic()
+    run_several(jobs, 2)
+    elapsed = time.monotonic() - began
+    assert set(started) == set(jobs)
+    total = sum(seconds_had(job.folder) for job in jobs)
+    assert elapsed - 0.5 < total <= elapsed + 0.05, "shares add up to the time that the machine was in use"
+
+
+def test_a_job_waits_for_one_that_trains_the_same(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, first, _, same = jobs
+    assert first.find().training == same.find().training
+    assert several._next([same], [first]) is None
+    assert several._next([same], jobs[:1]) == same
+
+
+def test_failures_are_told_after_all_have_run(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Job] = []
+    start_with(monkeypatch, "import sys; sys.exit(1)", started)
+    with pytest.raises(PartError, match="exact; CompILE; b-CompILE; M=3"):
+        run_several(jobs, 1)
+
+
+def test_an_interruption_is_passed_on(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Job] = []
+    start_with(monkeypatch, UNTIL_END_OF_INPUT, started)
+    threading.Timer(0.8, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_several(jobs, 2)
+    assert started == jobs[:2], "no other is begun"
+
+
+def test_seconds_add_up(tmp_path: Path) -> None:
+    folder = tmp_path / "part"
+    assert seconds_had(folder) == 0
+    add_seconds(folder, 1.5)
+    with pytest.raises(KeyError), counted(folder):
+        raise KeyError
+    assert seconds_had(folder) == pytest.approx(1.5, abs=0.1)
