@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from compile_il.array_files import ModelError
 from compile_il.config import Config, ConfigError
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
-from compile_il.fit import Standing, Stopped, TrainingError, best_of, compare_seeds, fit
+from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
-from compile_il.model_files import ModelError, load
+from compile_il.model_files import load
 from compile_il.sources import hold_out, make_source, scaling_of
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import EVENTS_FOLDER, read_log
+from compile_il.under_way import Stopped
 from compile_il.worlds import GridWorld, SymbolsWorld
 from tests.exact.small import SMALL, vector_demos
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from compile_il import model_files
+from compile_il import array_files
+from compile_il.array_files import CONFIG_FILE, WEIGHTS_FILE, ModelError, checksum
 from compile_il.demos import Demonstrations
 from compile_il.model import Segments
-from compile_il.model_files import CONFIG_FILE, WEIGHTS_FILE, ModelError, load
+from compile_il.model_files import load
 from tests.exact.small import SMALL, model_for, small_model, vector_demos
 
 
@@ -31,7 +32,7 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 def change(folder: Path, **values: object) -> None:
     path = folder / CONFIG_FILE
     description = json.loads(path.read_text()) | values
-    path.write_text(json.dumps(description | {"sha256": model_files.checksum(description)}))
+    path.write_text(json.dumps(description | {"sha256": checksum(description)}))
 
 
 def test_what_is_written(saved: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_write_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pyt
         raise OSError("No space left on device")
 
     before = (folder / WEIGHTS_FILE).read_bytes()
-    monkeypatch.setattr(model_files, "_write", full_disk)
+    monkeypatch.setattr(array_files, "_write", full_disk)
     with pytest.raises(OSError, match="No space left"):
         small_model(seed=1).save(folder, overwrite=True)
     assert (folder / WEIGHTS_FILE).read_bytes() == before

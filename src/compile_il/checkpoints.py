@@ -12,28 +12,29 @@ import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
 from compile_il.array_names import map_named, named_leaves
 from compile_il.files import replace_file
-from compile_il.train import Trained
 
 NUM_KEPT = 2
 """Older checkpoints are deleted; one before the last is kept in case the last one is damaged."""
 SUMS_FILE = "sums.json"
+
+State = TypeVar("State")
 
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be read or written; the message names it and says what to do."""
 
 
-class Checkpoint(NamedTuple):
+class Checkpoint(NamedTuple, Generic[State]):
     """A moment of a training run."""
 
-    state: Trained
+    state: State
     iteration: int
     """Iterations done."""
     seconds: float
@@ -65,7 +66,7 @@ class Checkpoints:
         with _quiet():
             self._manager = ocp.CheckpointManager(self.folder, options=options)
 
-    def save(self, checkpoint: Checkpoint) -> None:
+    def save(self, checkpoint: Checkpoint[Any]) -> None:
         """Writes a checkpoint, whole or not at all; the one of an iteration that has one already is left as it is."""
         import orbax.checkpoint as ocp
 
@@ -89,7 +90,7 @@ class Checkpoints:
                 "resume; earlier checkpoints are as they were."
             ) from error
 
-    def latest(self, like: Trained) -> Checkpoint | None:
+    def latest(self, like: State) -> Checkpoint[State] | None:
         """The last checkpoint, or None where there is none.
 
         Args:
@@ -98,7 +99,7 @@ class Checkpoints:
         step = self._manager.latest_step()
         return None if step is None else self._restore(step, like)
 
-    def _restore(self, step: int, like: Trained) -> Checkpoint:
+    def _restore(self, step: int, like: State) -> Checkpoint[State]:
         import orbax.checkpoint as ocp
 
         self._check_sums(step)
@@ -155,12 +156,12 @@ def _sweep(folder: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _named_arrays(state: Trained) -> dict[str, np.ndarray]:
+def _named_arrays(state: Any) -> dict[str, np.ndarray]:
     """All arrays by name; empty ones, which Orbax refuses, are left out: there is nothing in them to lose."""
     return {name: np.asarray(leaf) for name, leaf in named_leaves(state).items() if leaf.size}
 
 
-def _places(like: Trained) -> dict[str, jax.ShapeDtypeStruct]:
+def _places(like: Any) -> dict[str, jax.ShapeDtypeStruct]:
     """Shapes on this process's first device: where a checkpoint was written does not matter."""
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return {
@@ -170,7 +171,7 @@ def _places(like: Trained) -> dict[str, jax.ShapeDtypeStruct]:
     }
 
 
-def _fill(like: Trained, arrays: dict[str, jax.Array]) -> Trained:
+def _fill(like: State, arrays: dict[str, jax.Array]) -> State:
     return map_named(lambda name, leaf: arrays[name] if leaf.size else leaf, like)
 
 

@@ -1,7 +1,6 @@
 """`cil.fit`: from demonstrations, or from a world, to a model."""
 
 import contextlib
-import dataclasses
 import math
 import os
 import time
@@ -16,41 +15,23 @@ from compile_il.demos import Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
-from compile_il.parallel import anywhere, from_first, is_first_process
+from compile_il.parallel import from_first, is_first_process
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.sources import fingerprint, make_source
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import TrainingLog
+from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
 from compile_il.worlds import World
 
 NUM_CHECKS = 20
 """How often held-out demonstrations are scored in the course of a training, where anybody looks."""
-CHECKPOINT_SECONDS = 60.0
-AGREE_EVERY = 50
-"""Iterations after which several processes ask each other whether to stop."""
-
 
 _DIVERGED = "Training diverged: after iteration {} no loss is a number. Train again with a lower learning_rate."
 
 
 class TrainingError(ValueError):
     """A training that cannot go on; the message says what to change."""
-
-
-class Stopped(KeyboardInterrupt):
-    """Training was asked to stop, and has saved what it had; the message says how to go on.
-
-    Args:
-      iteration: iterations done.
-      total: iterations asked for.
-    """
-
-    def __init__(self, iteration: int, total: int):
-        self.where = f"after iteration {iteration} of {total}; all is saved."
-        super().__init__(
-            f"{self.where} To go on, fit again with the same data, settings and folder, and resume=True (--resume)."
-        )
 
 
 def fit(
@@ -86,7 +67,7 @@ def fit(
     source = make_source(demos, config)
     if out is None:
         trainer = Trainer(config, source)
-        return _train(trainer, _Run(trainer.start()), progress if is_first_process() else False)
+        return _train(trainer, UnderWay(trainer.start()), progress if is_first_process() else False)
     if not is_first_process():
         return _follow(Trainer(config, source))
     folder = open_run(out, config, fingerprint(demos), resume=resume)
@@ -95,8 +76,8 @@ def fit(
         start = trainer.start()
         last = from_first(checkpoints.latest(start) or Checkpoint(start, 0, 0.0))
         with TrainingLog(folder, resumed_at=int(last.iteration)) as log:
-            traces = _Traces(checkpoints, checkpoint_seconds, log)
-            run = _Run(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
+            traces = Traces(checkpoints, checkpoint_seconds, log)
+            run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
             model = _train(trainer, run, progress)
         with request.unbroken():
             model.save(folder / MODEL_FOLDER, overwrite=True)
@@ -109,56 +90,11 @@ def _follow(trainer: Trainer) -> Model:
     """Trains along with the first process, which alone writes files; where that goes on, this one does."""
     with StopRequest() as request:
         last = from_first(Checkpoint(trainer.start(), 0, 0.0))
-        run = _Run(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
+        run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
         return _train(trainer, run, progress=False)
 
 
-class _Traces(NamedTuple):
-    """Where a training leaves its traces."""
-
-    checkpoints: Checkpoints
-    checkpoint_seconds: float
-    log: TrainingLog
-
-
-@dataclasses.dataclass
-class _Run:
-    """A training under way. Without a request that could be made, Ctrl-C simply ends the program."""
-
-    state: Trained
-    iteration: int = 0
-    """Iterations done."""
-    seconds: float = 0.0
-    """Seconds they took."""
-    request: StopRequest | None = None
-    traces: _Traces | None = None
-
-    def __post_init__(self) -> None:
-        self._saved = time.monotonic()
-
-    def save(self) -> None:
-        """Writes a checkpoint."""
-        if self.traces is not None and self.request is not None:
-            with self.request.unbroken():
-                self.traces.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
-            self._saved = time.monotonic()
-
-    def save_if_due(self) -> None:
-        """Writes a checkpoint if the last one is old."""
-        if self.traces is not None and time.monotonic() - self._saved > self.traces.checkpoint_seconds:
-            self.save()
-
-    def stop_if_asked(self, total: int) -> None:
-        """Saves and leaves; several processes, which must stop at the same iteration, ask each other now and then."""
-        asked = self.request is not None and self.request.requested
-        if self.request is not None and jax.process_count() > 1:
-            asked = self.iteration % AGREE_EVERY == 0 and anywhere(asked)
-        if asked:
-            self.save()
-            raise Stopped(self.iteration, total)
-
-
-def _train(trainer: Trainer, run: _Run, progress: bool | None) -> Model:
+def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> Model:
     total = trainer.config.num_iterations
     every = max(1, -(-total // NUM_CHECKS))
     with ProgressBar(total, run.iteration, progress) as bar:
@@ -179,7 +115,7 @@ def _train(trainer: Trainer, run: _Run, progress: bool | None) -> Model:
         return _best(trainer, run.state, bar)
 
 
-def _check(trainer: Trainer, run: _Run, losses: jax.Array, bar: ProgressBar) -> None:
+def _check(trainer: Trainer, run: UnderWay[Trained], losses: jax.Array, bar: ProgressBar) -> None:
     """Scores held-out demonstrations, for the log and for the bar."""
     if not np.isfinite(losses).any():
         raise TrainingError(_DIVERGED.format(run.iteration))

@@ -1,41 +1,23 @@
-"""Models in folders: `config.json`, which people can read, and `model.safetensors`, which holds numbers only.
+"""Models in folders: settings and the space of observations and actions, from which the networks' shapes follow."""
 
-Nothing in these files is ever executed. A folder is written beside its place and renamed as a whole; what is read is
-checked against the sum of its bytes and against the shapes that its settings ask for.
-"""
-
-import contextlib
 import dataclasses
-import hashlib
-import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-import safetensors.numpy
 
-from compile_il.array_names import map_named, named_leaves
-from compile_il.config import Config, ConfigError
+from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_model, save_arrays
+from compile_il.config import Config
 from compile_il.model import Model
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import new_skills
-from compile_il.running import AnySkills
 from compile_il.runs import MODEL_FOLDER, RUN_FILE
 
 FORMAT = 2
 """Raised whenever older files can no longer be read."""
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
-
-
-class ModelError(ValueError):
-    """Model files that cannot be read; the message names the file and says what to do."""
 
 
 def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -46,51 +28,28 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
       folder: where; folders above it are made.
       overwrite: whether a model that is there may be replaced.
     """
-    target = _check_folder(Path(folder), overwrite=overwrite)
-    arrays = named_leaves(eqx.filter(model.skills, eqx.is_array))
-    weights = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     description = {
         "format": FORMAT,
         "settings": model.config.to_json(),
         "space": dataclasses.asdict(model.skills.space),
         "duration_rate": model.duration_rate,
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    description["sha256"] = checksum(description)
-    with _replace_folder(target) as temporary:
-        _write(temporary / WEIGHTS_FILE, weights)
-        _write(temporary / CONFIG_FILE, (json.dumps(description, indent=2) + "\n").encode())
-    return target
+    save_arrays(model.skills, description, Path(folder), overwrite=overwrite)
+    return Path(folder)
 
 
 def load(folder: str | os.PathLike[str]) -> Model:
     """Reads what `save` wrote, or the model of a run that `fit` was given a folder for, and checks all of it."""
     place = _place_of_model(Path(folder))
-    config_path, weights_path = place / CONFIG_FILE, place / WEIGHTS_FILE
-    description = _read_description(config_path)
-    weights = _read(weights_path)
-    if hashlib.sha256(weights).hexdigest() != description.get("weights_sha256"):
-        raise ModelError(
-            f"{weights_path} does not hold the bytes that {CONFIG_FILE} promises: it is damaged, or of another model. "
-            "Copy the folder again as a whole, or train again."
-        )
+    description, arrays = load_arrays(place, FORMAT)
     try:
         config = Config.from_json(description["settings"])
         space = _space(description["space"])
         rate = float(description["duration_rate"])
         shapes = eqx.filter_eval_shape(new_skills, config, space, _blank_scaling(space), jax.random.key(0))
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
-        raise ModelError(
-            f"{config_path} does not describe a model ({type(error).__name__}: {error}). Undo what was changed in it, "
-            "or copy the folder again."
-        ) from error
-    return Model(_fill(shapes, _read_arrays(weights, weights_path), weights_path), config, rate)
-
-
-def checksum(description: dict[str, Any]) -> str:
-    """Of all that a description says but the sum itself, however its lines are laid out."""
-    rest = {name: value for name, value in description.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    except (KeyError, TypeError, ValueError) as error:
+        raise no_model(place, error) from error
+    return Model(fill_shapes(shapes, arrays, place), config, rate)
 
 
 def _place_of_model(folder: Path) -> Path:
@@ -103,25 +62,6 @@ def _place_of_model(folder: Path) -> Path:
     return folder / MODEL_FOLDER
 
 
-def _fill(shapes: AnySkills, arrays: dict[str, np.ndarray], path: Path) -> AnySkills:
-    """Puts arrays in the places that have their names; neither a place nor an array may be left over."""
-    places, rest = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    wanted = named_leaves(places)
-    for name in sorted(wanted.keys() ^ arrays.keys()):
-        problem = "lacks" if name in wanted else "has, beyond what its settings ask for,"
-        raise _misfit(path, f"{problem} the array {name}")
-    for name, place in wanted.items():
-        given = arrays[name]
-        if (given.shape, given.dtype) != (place.shape, place.dtype):
-            wants, has = f"{place.dtype}{list(place.shape)}", f"{given.dtype}{list(given.shape)}"
-            raise _misfit(path, f"has {name} as {has}, where its settings ask for {wants}")
-    return eqx.combine(map_named(lambda name, _: jnp.asarray(arrays[name]), places), rest)
-
-
-def _misfit(path: Path, problem: str) -> ModelError:
-    return ModelError(f"{path} {problem}. Undo what was changed in {CONFIG_FILE}, or copy the folder again as a whole.")
-
-
 def _space(values: dict[str, Any]) -> Space:
     return Space(**{**values, "observation_shape": tuple(values["observation_shape"])})
 
@@ -131,81 +71,3 @@ def _blank_scaling(space: Space) -> Scaling:
     num_measured = sum(space.observation_shape[-1:])  # symbols have no shape
     shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, num_measured)
     return Scaling(*map(jnp.zeros, shapes))
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    written = _read(path)
-    try:
-        description = json.loads(written)
-    except ValueError as error:
-        raise ModelError(f"{path} is not JSON ({error}): it is damaged. Copy the folder again.") from error
-    version = description.get("format") if isinstance(description, dict) else None
-    if version != FORMAT:
-        raise ModelError(
-            f"{path} has format {version!r}, and this version of compile-il reads {FORMAT}: load it with the version "
-            "that wrote it, or train again."
-        )
-    if description.get("sha256") != checksum(description):
-        raise ModelError(
-            f"{path} does not hold what was written: it is damaged, or was changed by hand. Undo the change, or copy "
-            "the folder again."
-        )
-    return description
-
-
-def _read_arrays(weights: bytes, path: Path) -> dict[str, np.ndarray]:
-    try:
-        return safetensors.numpy.load(weights)
-    except Exception as error:  # the library has no common class for what can go wrong with bytes
-        raise ModelError(f"{path} is not a safetensors file ({error}). Copy the folder again.") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(
-            f"{path} cannot be read ({error.strerror}): give the folder that `save` wrote, with {CONFIG_FILE} and "
-            f"{WEIGHTS_FILE} in it."
-        ) from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _check_folder(target: Path, *, overwrite: bool) -> Path:
-    if not target.exists():
-        return target
-    if not target.is_dir():
-        raise FileExistsError(f"{target} is a file: name a folder to write the model into.")
-    if not overwrite:
-        raise FileExistsError(
-            f"{target} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
-        )
-    # Only what is a model is ever replaced: a wrong name must not cost anybody a folder of other things.
-    others = sorted({entry.name for entry in target.iterdir()} - {CONFIG_FILE, WEIGHTS_FILE})
-    if others:
-        raise FileExistsError(f"{target} holds {others[0]}, which is no part of a model: choose another name.")
-    return target
-
-
-@contextlib.contextmanager
-def _replace_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder beside, which takes the place of `target` once the block ends well."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    try:
-        new, old = scratch / "new", scratch / "old"
-        new.mkdir()
-        yield new
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    finally:
-        if (scratch / "old").exists() and not target.exists():
-            (scratch / "old").rename(target)
-        shutil.rmtree(scratch)

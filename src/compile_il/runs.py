@@ -12,20 +12,32 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
-from compile_il.config import Config, ConfigError
 from compile_il.files import replace_file
 from compile_il.training_log import LOG_FILE
 
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
 
 
+class Settings(Protocol):
+    """Of a run, such as `Config`: a frozen dataclass that has `num_iterations`, and plain values in files."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Reads what `to_json` gave."""
+
+
 class RunError(ValueError):
     """A run that cannot be started or resumed there; the message says what to do."""
 
 
-def open_run(folder: str | os.PathLike[str], config: Config, data: str, *, resume: bool) -> Path:
+def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, resume: bool) -> Path:
     """Makes the folder of a new run, or checks that the one that is there can be resumed with these settings and data.
 
     Args:
@@ -59,7 +71,7 @@ def holds_run(folder: Path) -> bool:
     return (folder / RUN_FILE).exists()
 
 
-def _prepare(folder: Path, config: Config, data: str) -> None:
+def _prepare(folder: Path, config: Settings, data: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in _leftovers(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -77,12 +89,12 @@ def _leftovers(folder: Path) -> list[Path]:
     return [path for name in (RUN_FILE, LOG_FILE, MODEL_FOLDER) for path in folder.glob(f".{name}.*.part")]
 
 
-def _check_same(folder: Path, config: Config, data: str) -> None:
-    started = _read(folder / RUN_FILE)
+def _check_same(folder: Path, config: Settings, data: str) -> None:
+    started = _read(folder / RUN_FILE, type(config))
     before = started["settings"]
     if started["data"] != data:
         raise RunError(f"The run in {folder} was started on {started['data']}, and this is {data}: give the same data.")
-    for field in dataclasses.fields(Config):
+    for field in dataclasses.fields(config):
         old, new = getattr(before, field.name), getattr(config, field.name)
         if field.name == "num_iterations":
             if new < old:
@@ -96,14 +108,14 @@ def _check_same(folder: Path, config: Config, data: str) -> None:
             )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, kind: type[Settings]) -> dict[str, Any]:
     try:
         started = json.loads(path.read_bytes())
         promised = started.pop("sha256")
         if _sum(started) != promised:
             raise ValueError("it does not hold what was written")
-        return {"data": started["data"], "settings": Config.from_json(started["settings"])}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
+        return {"data": started["data"], "settings": kind.from_json(started["settings"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged. Copy the folder again, or start "
             "anew elsewhere."

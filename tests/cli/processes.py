@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.numpy
 
-from compile_il.model_files import WEIGHTS_FILE
+from compile_il.array_files import WEIGHTS_FILE
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER
 
 PATIENCE = 120.0

@@ -12,8 +12,8 @@ import pytest
 
 from compile_il.cli import main
 from compile_il.cli.console import command_line
-from compile_il.fit import Stopped
 from compile_il.training_log import read_log
+from compile_il.under_way import Stopped
 from tests.cli.conftest import SETTINGS
 from tests.cli.processes import assert_same_parameters, checkpoint_names
 from tests.cli.typed import refuses

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from compile_il.array_files import CONFIG_FILE, WEIGHTS_FILE
 from compile_il.files import replace_file
-from compile_il.model_files import CONFIG_FILE, WEIGHTS_FILE
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, RUN_FILE
 from compile_il.training_log import EVENTS_FOLDER, LOG_FILE
 

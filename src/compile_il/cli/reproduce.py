@@ -40,9 +40,9 @@ class Reproduce:
 
     def run(self, console: Console) -> None:
         """Runs the parts, and writes one file for each name."""
-        from compile_il.fit import Stopped
         from compile_il.reproduce.runner import reproduce
         from compile_il.reproduce.studies import make_study
+        from compile_il.under_way import Stopped
 
         if self.jobs < 1:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")

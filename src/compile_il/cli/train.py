@@ -46,10 +46,11 @@ class Train:
 
     def run(self, console: Console) -> None:
         """Trains, and says where the model is."""
-        from compile_il.fit import Stopped, fit
+        from compile_il.fit import fit
         from compile_il.parallel import is_first_process, join_hosts
         from compile_il.runs import holds_run
         from compile_il.training_log import read_log
+        from compile_il.under_way import Stopped
 
         if self.coordinator is not None:
             join_hosts(self.coordinator, num_hosts=self.num_hosts, host=self.host)

@@ -16,13 +16,13 @@ from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
 from compile_il.evaluate import TEST_SEED, evaluate, evaluate_cuts, true_counts
 from compile_il.files import replace_file
-from compile_il.fit import Stopped
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
 from compile_il.model import Model
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trained, Trainer
+from compile_il.under_way import Stopped
 from compile_il.worlds import make_world
 
 CHECKPOINT_SECONDS = 60.0

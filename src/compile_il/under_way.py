@@ -1,0 +1,78 @@
+"""A training under way: its state, its checkpoints when they are due, and how it is stopped."""
+
+import dataclasses
+import time
+from typing import Generic, NamedTuple, TypeVar
+
+import jax
+
+from compile_il.checkpoints import Checkpoint, Checkpoints
+from compile_il.interrupts import StopRequest
+from compile_il.parallel import anywhere
+from compile_il.training_log import TrainingLog
+
+CHECKPOINT_SECONDS = 60.0
+AGREE_EVERY = 50
+"""Iterations after which several processes ask each other whether to stop."""
+
+State = TypeVar("State")
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was asked to stop, and has saved what it had; the message says how to go on.
+
+    Args:
+      iteration: iterations done.
+      total: iterations asked for.
+    """
+
+    def __init__(self, iteration: int, total: int):
+        self.where = f"after iteration {iteration} of {total}; all is saved."
+        super().__init__(
+            f"{self.where} To go on, start again with the same data, settings and folder, and resume=True (--resume)."
+        )
+
+
+class Traces(NamedTuple):
+    """Where a training leaves its traces."""
+
+    checkpoints: Checkpoints
+    checkpoint_seconds: float
+    log: TrainingLog
+
+
+@dataclasses.dataclass
+class UnderWay(Generic[State]):
+    """A training under way. Without a request that could be made, Ctrl-C simply ends the program."""
+
+    state: State
+    iteration: int = 0
+    """Iterations done."""
+    seconds: float = 0.0
+    """Seconds they took."""
+    request: StopRequest | None = None
+    traces: Traces | None = None
+
+    def __post_init__(self) -> None:
+        self._saved = time.monotonic()
+
+    def save(self) -> None:
+        """Writes a checkpoint."""
+        if self.traces is not None and self.request is not None:
+            with self.request.unbroken():
+                self.traces.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
+            self._saved = time.monotonic()
+
+    def save_if_due(self) -> None:
+        """Writes a checkpoint if the last one is old."""
+        if self.traces is not None and time.monotonic() - self._saved > self.traces.checkpoint_seconds:
+            self.save()
+
+    def stop_if_asked(self, total: int) -> None:
+        """Saves and leaves; several processes, which must stop at the same iteration, ask each other now and then."""
+        asked = self.request is not None and self.request.requested
+        if self.request is not None and jax.process_count() > 1:
+            asked = self.iteration % AGREE_EVERY == 0 and anywhere(asked)
+        if asked:
+            self.save()
+            raise Stopped(self.iteration, total)
