@@ -1,5 +1,6 @@
 """All scores of a model on unseen levels of a world."""
 
+import dataclasses
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.metrics import Labels, score_boundaries, score_labels, step_labels
 from compile_il.model import Model, SegmentCount, score
-from compile_il.worlds import make_world
+from compile_il.worlds import World, make_world
 
 VALIDATION_SEED = 1_000_003
 """Levels on which settings are chosen."""
@@ -40,9 +41,9 @@ class Evaluation(NamedTuple):
 
 def evaluate(
     model: Model,
-    name: str,
+    world: str | World,
     *,
-    num_tasks: int,
+    num_tasks: int | None = None,
     num_demos: int = 1024,
     seed: int = TEST_SEED,
     count: SegmentCount | Literal["true"] = "true",
@@ -51,13 +52,15 @@ def evaluate(
 
     Args:
       model: trained in the same world.
-      name: of the world.
-      num_tasks: tasks of each demonstration.
+      world: the world, or its name.
+      num_tasks: tasks of each demonstration; as many as the world has if None.
       num_demos: how many.
       seed: of the levels.
       count: how many segments to find: as many as there are, or what else `Model.segment` takes.
     """
-    world = make_world(name, num_tasks=num_tasks)
+    world = make_world(world) if isinstance(world, str) else world
+    if num_tasks is not None:
+        world = dataclasses.replace(world, num_tasks=num_tasks)  # type: ignore[type-var]  # worlds are dataclasses
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
     found = model.segment(demos, true_counts(demos) if isinstance(count, str) and count == "true" else count)
     scores = score(found, demos)

@@ -14,7 +14,7 @@ from compile_il.config import Config
 from compile_il.model import Model
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import new_skills
-from compile_il.runs import MODEL_FOLDER, RUN_FILE
+from compile_il.runs import AGENT_FOLDER, MODEL_FOLDER, RUN_FILE
 
 FORMAT = 2
 """Raised whenever older files can no longer be read."""
@@ -55,6 +55,11 @@ def load(folder: str | os.PathLike[str]) -> Model:
 def _place_of_model(folder: Path) -> Path:
     if not (folder / RUN_FILE).exists():
         return folder
+    if (folder / AGENT_FOLDER).is_dir():
+        raise ModelError(
+            f"{folder} holds the run of an agent: read it with `compile_il.hierarchy.load_player`, or its skills from "
+            f"{folder / 'skills'}."
+        )
     if not (folder / MODEL_FOLDER).is_dir():
         raise ModelError(
             f"{folder} holds a run that has not ended yet: go on with it, with resume=True (--resume), to get a model."

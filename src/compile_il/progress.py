@@ -2,7 +2,7 @@
 
 import sys
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -26,6 +26,14 @@ class Check(NamedTuple):
         """For a line beside the bar."""
         words = f"loss {self.loss:.2f}  held-out {self.held_out_log_likelihood:.2f}"
         return words if self.boundary_accuracy is None else f"{words}  boundaries {100 * self.boundary_accuracy:.1f} %"
+
+
+@runtime_checkable
+class Told(Protocol):
+    """How something stands."""
+
+    def in_words(self) -> str:
+        """For a line beside the bar."""
 
 
 class ProgressBar:
@@ -55,7 +63,7 @@ class ProgressBar:
         """One more iteration."""
         self._bar.update(self._task, advance=1, description=self._words)
 
-    def tell(self, check: Check) -> None:
+    def tell(self, check: Told) -> None:
         """Shows the last scores."""
         self._words = check.in_words()
         self._bar.update(self._task, description=self._words)

@@ -12,14 +12,17 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from compile_il.files import replace_file
 from compile_il.training_log import LOG_FILE
 
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
+AGENT_FOLDER = "agent"
+"""In place of the last, where it is an agent that was trained."""
 
 
+@runtime_checkable
 class Settings(Protocol):
     """Of a run, such as `Config`: a frozen dataclass that has `num_iterations`, and plain values in files."""
 

@@ -13,6 +13,7 @@ from compile_il.cli.evaluate import Evaluate
 from compile_il.cli.generate import Generate
 from compile_il.cli.report import Report
 from compile_il.cli.reproduce import Reproduce
+from compile_il.cli.rl import Rl
 from compile_il.cli.segment import Segment
 from compile_il.cli.train import Train
 
@@ -28,6 +29,7 @@ Command = (
     | Annotated[Segment, tyro.conf.subcommand("segment")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Rl, tyro.conf.subcommand("rl")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
 )
 

@@ -1,8 +1,10 @@
 """Reinforcement learning with discovered skills: options, agents, IMPALA (paper, "Hierarchical RL")."""
 
+from compile_il.hierarchy.learn import learn
 from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
 from compile_il.hierarchy.options import Actions, ActionsAndSkills, make_options
+from compile_il.hierarchy.player import Played, Player, load_player
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.hierarchy.skill_env import SkillEnv
 
@@ -14,8 +16,12 @@ __all__ = [
     "Learned",
     "Learner",
     "OnDevice",
+    "Played",
+    "Player",
     "SkillEnv",
     "Statistics",
     "Training",
+    "learn",
+    "load_player",
     "make_options",
 ]

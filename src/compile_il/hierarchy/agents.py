@@ -170,6 +170,11 @@ class Agent(eqx.Module):
         option = jax.random.categorical(key, log_probs).astype(jnp.int32)
         return Choice(option, log_probs @ jax.nn.one_hot(option, log_probs.shape[0]))
 
+    def choose_best(self, situation: Situation) -> Choice:
+        """The option that it prefers."""
+        log_probs = jax.nn.log_softmax(self(situation).logits)
+        return Choice(jnp.argmax(log_probs).astype(jnp.int32), jnp.max(log_probs))
+
     def in_half_precision(self) -> "Agent":
         """A copy for grids whose networks compute in bfloat16, all but the last layer: values need their digits."""
         if not isinstance(self.front, GridFront):

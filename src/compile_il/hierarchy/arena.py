@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from compile_il.hierarchy.agents import TASK_KINDS, Agent, Choice, Situation, remaining_tasks
+from compile_il.hierarchy.agents import TASK_KINDS, Choice, Situation, remaining_tasks
 from compile_il.hierarchy.options import Options
 from compile_il.worlds import ActingWorld
 from compile_il.worlds.world import select
@@ -34,6 +34,14 @@ class TaskWorld(ActingWorld, Protocol):
     @property
     def num_types(self) -> int:
         """How many types there are."""
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Whatever chooses options: an agent that explores, or one that does what it thinks best."""
+
+    def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
+        """An option, and how probable it was."""
 
 
 class Decision(NamedTuple):
@@ -102,23 +110,26 @@ class Arena(eqx.Module):
         tasks = remaining_tasks(level.tasks, state.task_index, self.num_told)
         return Situation(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
 
-    def begin(self, agent: Agent, key: PRNGKeyArray) -> Moment:
+    def begin(self, agent: Chooser, key: PRNGKeyArray) -> Moment:
         """An environment at the start of its first episode, with its first option chosen."""
         level_key, choice_key = jax.random.split(key)
-        level_index = self._draw(level_key)
+        return self.begin_on(self._draw(level_key), agent, choice_key)
+
+    def begin_on(self, level_index: Int[Array, ""], agent: Chooser, key: PRNGKeyArray) -> Moment:
+        """The same on a given level."""
         state = self.world.start(self._level(level_index))
         situation = self.situation(level_index, state)
         return Moment(
             level_index=level_index,
             state=state,
             memory=self.options.begin(situation.observation),
-            decision=_decided(level_index, state, agent.choose(situation, choice_key)),
+            decision=_decided(level_index, state, agent.choose(situation, key)),
             earned=jnp.array(0.0),
             discount=jnp.array(1.0),
             episode_reward=jnp.array(0.0),
         )
 
-    def tick(self, agent: Agent, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
+    def tick(self, agent: Chooser, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
         """One step with the option that runs; then, where it has ended, the next decision.
 
         Where the episode is over the next one begins at once, on another level.
@@ -151,7 +162,7 @@ class Arena(eqx.Module):
         success = over & (step.state.task_index == self.world.num_tasks)
         return after, Tick(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
 
-    def unroll(self, agent: Agent, now: Moment, keys: Key[Array, " ticks"]) -> tuple[Moment, Tick]:
+    def unroll(self, agent: Chooser, now: Moment, keys: Key[Array, " ticks"]) -> tuple[Moment, Tick]:
         """As many ticks as there are keys."""
         return jax.lax.scan(lambda now, key: self.tick(agent, now, key), now, keys)
 

@@ -1,13 +1,14 @@
 """The learner: parameters, and one update from a batch of trajectories. It does not know where they come from."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.hierarchy.agents import Agent
 from compile_il.hierarchy.impala import Losses, losses_of
@@ -27,30 +28,11 @@ class Learner:
 
     Args:
       config: the settings.
-      observation_shape: of what agents see.
-      num_types: types of objects in tasks.
-      num_told: tasks that an agent is told of.
-      num_options: what it chooses among.
+      make: makes an agent, given a `key`.
     """
 
-    def __init__(
-        self,
-        config: AgentConfig,
-        *,
-        observation_shape: tuple[int, ...],
-        num_types: int,
-        num_told: int,
-        num_options: int,
-    ):
-        self.config = config
-        self._make = functools.partial(
-            Agent,
-            config,
-            observation_shape=observation_shape,
-            num_types=num_types,
-            num_told=num_told,
-            num_options=num_options,
-        )
+    def __init__(self, config: AgentConfig, make: Callable[..., Agent]):
+        self.config, self._make = config, make
         self.optimiser = optax.adam(config.learning_rate)
         self._static = eqx.filter(eqx.filter_eval_shape(self._make, key=jax.random.key(0)), _is_array, inverse=True)
 
@@ -64,7 +46,16 @@ class Learner:
         agent: Agent = eqx.combine(params, self._static)
         return agent.in_half_precision() if self.config.half_precision else agent
 
-    def update(self, learned: Learned, batch: Trajectory) -> tuple[Learned, Losses]:
+    def entropy_cost(self, iteration: Int[Array, ""] | int) -> Float[Array, ""]:
+        """c_entropy after so many iterations."""
+        last = self.config.entropy_cost
+        first = last if self.config.first_entropy_cost is None else self.config.first_entropy_cost
+        way = jnp.clip(2 * jnp.asarray(iteration) / self.config.num_iterations, 0.0, 1.0)
+        return first + way * (last - first)
+
+    def update(
+        self, learned: Learned, batch: Trajectory, entropy_cost: Float[Array, ""] | float
+    ) -> tuple[Learned, Losses]:
         """One step of Adam on a batch of trajectories, stacked along the first axis; the losses are means.
 
             loss = policy + c_baseline * baseline - c_entropy * entropy, each a mean over all valid decisions
@@ -77,7 +68,7 @@ class Learner:
             sums: Losses = jax.tree.map(jnp.sum, each)
             count = jnp.maximum(sums.num_decisions, 1)
             mean = Losses(sums.policy / count, sums.baseline / count, sums.entropy / count, sums.num_decisions)
-            costs = self.config.baseline_cost * mean.baseline - self.config.entropy_cost * mean.entropy
+            costs = self.config.baseline_cost * mean.baseline - entropy_cost * mean.entropy
             return mean.policy + costs, mean
 
         gradient, losses = jax.grad(loss, has_aux=True)(learned.params)

@@ -5,6 +5,7 @@ agent is updated with one after the other. So the last batch of an iteration was
 updates old, as in IMPALA's distributed training, and V-trace corrects for it in the same way.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ from compile_il.generate import draw_levels
 from compile_il.hierarchy.arena import Arena, Moment, TaskWorld, Tick
 from compile_il.hierarchy.impala import Losses
 from compile_il.hierarchy.learner import Learned, Learner
-from compile_il.hierarchy.options import make_options, observation_of
+from compile_il.hierarchy.options import make_options
+from compile_il.hierarchy.player import Player, agent_maker, num_told
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import collect, trajectory_of
 from compile_il.model import Model
@@ -77,21 +79,14 @@ class OnDevice:
     """
 
     def __init__(self, config: AgentConfig, world: TaskWorld, model: Model | None = None):
-        self.config = config
+        self.config, self.world, self.model = config, world, model
         options = make_options(config.agent, world, model)
         if config.half_precision and model is not None:
             options = eqx.tree_at(lambda options: options.skills, options, model.skills.in_half_precision())
-        num_told = world.num_tasks if config.agent == "bc" else 1
-        self.learner = Learner(
-            config,
-            observation_shape=observation_of(world).shape,
-            num_types=world.num_types,
-            num_told=num_told,
-            num_options=options.num_options,
-        )
+        self.learner = Learner(config, agent_maker(config, world, model))
         level_key, self._start_key, self._acting_key = jax.random.split(jax.random.key(config.seed, impl=KEY_KIND), 3)
         levels = draw_levels(world, level_key, config.num_levels)
-        self.arena = Arena(options, levels, world, config.discount, num_told)
+        self.arena = Arena(options, levels, world, config.discount, num_told(config, world))
         # Levels and skills are handed over rather than compiled in: they are large.
         self._arrays, self._static = eqx.partition(self.arena, eqx.is_array)
         self._start = jax.jit(self._begin_all)
@@ -104,6 +99,13 @@ class OnDevice:
     def step(self, state: Training, iteration: int) -> tuple[Training, Statistics]:
         """Acting in all environments of all seeds, and the updates that follow. The state that is given is used up."""
         return self._step(state, self._arrays, iteration)
+
+    def players(self, state: Training) -> list[Player]:
+        """What each seed has learned, in single precision."""
+        full = dataclasses.replace(self.config, half_precision=False)
+        learner = Learner(full, agent_maker(full, self.world, self.model))
+        seeds = [jax.tree.map(lambda leaf, n=n: leaf[n], state.learned.params) for n in range(self.config.num_seeds)]
+        return [Player(learner.agent(params), self.config, self.world, self.model) for params in seeds]
 
     def _begin_all(self, arrays: Any) -> Training:
         arena = eqx.combine(arrays, self._static)
@@ -120,10 +122,13 @@ class OnDevice:
         self, state: Training, arrays: Any, iteration: Int[Array, ""] | int
     ) -> tuple[Training, Statistics]:
         keys = jax.random.split(jax.random.fold_in(self._acting_key, iteration), self.config.num_seeds)
-        iterate = functools.partial(self._iterate, eqx.combine(arrays, self._static))
+        cost = self.learner.entropy_cost(iteration)
+        iterate = functools.partial(self._iterate, eqx.combine(arrays, self._static), cost)
         return by_seed(iterate, self.config.num_seeds)(state, keys)
 
-    def _iterate(self, arena: Arena, state: Training, key: PRNGKeyArray) -> tuple[Training, Statistics]:
+    def _iterate(
+        self, arena: Arena, entropy_cost: Float[Array, ""], state: Training, key: PRNGKeyArray
+    ) -> tuple[Training, Statistics]:
         """One iteration of one seed."""
         config = self.config
         keys = jax.random.split(key, (config.num_environments, config.num_ticks))
@@ -135,7 +140,8 @@ class OnDevice:
         batches = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
         def update(learned: Learned, batch: Any) -> tuple[Learned, Losses]:
-            return self.learner.update(learned, jax.vmap(functools.partial(trajectory_of, arena))(*batch))
+            batch = jax.vmap(functools.partial(trajectory_of, arena))(*batch)
+            return self.learner.update(learned, batch, entropy_cost)
 
         learned, losses = jax.lax.scan(update, state.learned, batches)
         return Training(learned, moments), _statistics(arena, ticks, losses)

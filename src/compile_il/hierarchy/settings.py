@@ -21,6 +21,8 @@ class AgentConfig:
     agent: AgentKind = "hierarchical"
     """Who learns: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical, but
     with skills of whole demonstrations, and told all tasks that remain."""
+    num_iterations: int = 1000
+    """Times that all environments are stepped and the agent learns from it."""
     num_environments: int = 4096
     """Environments that are stepped at once, for each seed."""
     num_ticks: int = 32
@@ -35,6 +37,9 @@ class AgentConfig:
     """Of Adam."""
     entropy_cost: float = 0.0005
     """Weight of the policy's entropy."""
+    first_entropy_cost: float | None = None
+    """A larger weight at first, which falls to `entropy_cost` by half of training; None where it stays the same. An
+    agent that is punished for most skills before it knows which one to call must not give them up."""
     baseline_cost: float = 0.5
     """Weight of the baseline's error."""
     discount: float = 0.99
@@ -76,12 +81,13 @@ class AgentConfig:
 
     def _check_number(self, name: str, kind: Any) -> None:
         value = getattr(self, name)
-        if kind not in (int, float, int | None) or (value is None and kind == int | None):
+        if kind not in (int, float, int | None, float | None) or (value is None and kind not in (int, float)):
             return
-        wanted, what = (numbers.Real, "a number") if kind is float else (numbers.Integral, "a whole number")
+        real = kind in (float, float | None)
+        wanted, what = (numbers.Real, "a number") if real else (numbers.Integral, "a whole number")
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
             raise HierarchyError(f"{name} is {value!r}: use {what}.")
-        least = 0 if kind is float or name == "seed" else 1
+        least = 0 if real or name == "seed" else 1
         if value < least:
             raise HierarchyError(f"{name} is {value}: use at least {least}.")
 

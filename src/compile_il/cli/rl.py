@@ -1,0 +1,85 @@
+"""`compile-il rl`: an agent that learns to do tasks, with skills as options."""
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from compile_il.cli.console import Interrupted, say
+from compile_il.hierarchy.settings import AgentConfig
+
+RlWorld = Literal["grid-pickup", "grid-visit"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rl:
+    """Teach an agent to do lists of tasks, with the skills of a model as options.
+
+    compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse --out runs/agent
+
+    compile-il rl --agent low-level --world grid-visit --out runs/low-level
+    """
+
+    world: RlWorld
+    """Where it acts; its skills should come from there."""
+    out: Path
+    """The folder for the log, checkpoints and the agent."""
+    skills: Annotated[Path | None, tyro.conf.arg(metavar="MODEL", help_behavior_hint="(default: none)")] = None
+    """The folder of a model, or of the run that made it; a low-level agent has none."""
+    num_tasks: int = 3
+    """Tasks of each level."""
+    reward: Literal["dense", "sparse"] = "dense"
+    """dense: 1 for each task; sparse: 1 where all are done."""
+    max_steps: int = 50
+    """Steps after which an episode is cut."""
+    resume: bool = False
+    """Go on with the run in that folder, from its last checkpoint."""
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints."""
+    config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
+
+    def run(self, console: Console) -> None:
+        """Learns, and says how well the agent does on levels that it has not seen."""
+        from compile_il.hierarchy.learn import learn
+        from compile_il.model_files import load
+        from compile_il.runs import holds_run
+        from compile_il.under_way import Stopped
+        from compile_il.worlds import make_world
+
+        options: dict[str, Any] = {
+            "num_tasks": self.num_tasks,
+            "reward": self.reward,
+            "max_steps": self.max_steps,
+            "num_objects": max(6, self.num_tasks),
+        }
+        world = make_world(self.world, **options)
+        model = None if self.skills is None else load(self.skills)
+        try:
+            player = learn(
+                world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
+                model,
+                config=self.config,
+                out=self.out,
+                resume=self.resume,
+                checkpoint_seconds=self.checkpoint_seconds,
+            )
+        except KeyboardInterrupt as interrupt:
+            if not holds_run(self.out):
+                raise
+            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
+            raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
+        played = player.evaluate()
+        say(
+            console,
+            f"{100 * played.success:.1f} % of 1,024 unseen levels solved, in {played.num_steps:.1f} steps and "
+            f"{played.num_decisions:.1f} decisions; {100 * played.skill_share:.0f} % of these call a skill.",
+        )
+        say(
+            console,
+            "The agent: ",
+            (str(self.out), "bold"),
+            f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}",
+        )

@@ -1,0 +1,200 @@
+"""`learn`: from a world, and from skills that were found before, to an agent."""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import time
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from compile_il.array_names import named_leaves
+from compile_il.checkpoints import Checkpoint, Checkpoints
+from compile_il.evaluate import VALIDATION_SEED
+from compile_il.hierarchy.arena import TaskWorld
+from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
+from compile_il.hierarchy.player import Player
+from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.interrupts import StopRequest
+from compile_il.model import Model
+from compile_il.progress import ProgressBar
+from compile_il.runs import CHECKPOINT_FOLDER, open_run
+from compile_il.training_log import TrainingLog
+from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
+from compile_il.worlds import make_world
+
+NUM_ROWS = 200
+"""Points of a learning curve."""
+MAX_STEPS = 50
+"""Of an episode, as in the paper."""
+NUM_VALIDATION = 256
+"""Levels on which seeds are compared at the end."""
+
+
+class Row(NamedTuple):
+    """How learning went since the row before; where several seeds learn, of the one with the most success."""
+
+    iteration: int
+    seconds: float
+    seed: int
+    success: float
+    """Share of the episodes that ended, exploration included."""
+    reward: float
+    """Of an episode, not discounted."""
+    steps: float
+    """Low-level steps of one seed, since the beginning, those inside of skills included."""
+    steps_per_second: float
+    """Of all seeds together."""
+    skill_share: float
+    """Skills among all options that were called."""
+    entropy: float
+    baseline_loss: float
+
+    def in_words(self) -> str:
+        """For a line beside the bar."""
+        return f"success {100 * self.success:.1f} %  {self.steps_per_second / 1e3:,.0f}k steps/s"
+
+
+def learn(
+    world: str | TaskWorld,
+    model: Model | None = None,
+    *,
+    config: AgentConfig | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    **settings: Any,
+) -> Player:
+    """Teaches an agent to do tasks, with skills as options.
+
+    Args:
+      world: where; the name of a world stands for episodes of 50 steps there, as in the paper.
+      model: whose skills the agent can call; None for a low-level agent.
+      config: all settings at once; those given one by one change it.
+      out: a folder for the log, for checkpoints and for the agent; nothing is written if None.
+      resume: whether to go on with the run in `out`, from its last checkpoint.
+      progress: whether to show a bar; by default, where there is a terminal.
+      checkpoint_seconds: time between checkpoints.
+      **settings: single ones, such as `agent="low-level"`; see `AgentConfig`.
+
+    Returns:
+      An agent that acts; of several seeds, the one with the most success on levels that training never saw.
+    """
+    if resume and out is None:
+        raise ValueError("There is nothing to resume: give the folder of the run as out.")
+    config = _changed(config or AgentConfig(), settings)
+    where = _world(world)
+    training = OnDevice(config, where, model)
+    if out is None:
+        return _learn(training, UnderWay(training.start()), progress)
+    folder = open_run(out, config, f"{where} with {_fingerprint(model)}", resume=resume)
+    with StopRequest() as request, contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
+        start = training.start()
+        last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
+        with TrainingLog(folder, resumed_at=last.iteration) as log:
+            traces = Traces(checkpoints, checkpoint_seconds, log)
+            run = UnderWay(last.state, last.iteration, last.seconds, request, traces)
+            player = _learn(training, run, progress)
+        with request.unbroken():
+            player.save(folder, overwrite=True)
+    if request.requested:  # too late to stop anything here, but not for what the caller does next
+        raise Stopped(run.iteration, config.num_iterations)
+    return player
+
+
+def _learn(training: OnDevice, run: UnderWay[Training], progress: bool | None) -> Player:
+    total = training.config.num_iterations
+    every = max(1, total // NUM_ROWS)
+    with ProgressBar(total, run.iteration, progress) as bar:
+        began, since, happened = time.monotonic() - run.seconds, run.seconds, None
+        while run.iteration < total:
+            run.stop_if_asked(total)
+            run.state, now = training.step(run.state, run.iteration)
+            happened = now if happened is None else _add(happened, now)
+            run.iteration += 1
+            bar.advance()
+            if run.iteration % every == 0 or run.iteration == total:
+                jax.block_until_ready(happened)
+                run.seconds = time.monotonic() - began
+                rows = _rows(training, run, happened, run.seconds - since)
+                _tell(run, rows, bar)
+                since, happened = run.seconds, None
+            run.save_if_due()
+        run.save()
+        return _best(training, run.state, bar)
+
+
+def _add(left: Statistics, right: Statistics) -> Statistics:
+    total: Statistics = jax.tree.map(lambda a, b: a + b, left, right)
+    return total
+
+
+def _rows(training: OnDevice, run: UnderWay[Training], happened: Statistics, seconds: float) -> list[Row]:
+    """One for each seed."""
+    config = training.config
+    found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), happened)
+    num_iterations = found.num_steps / (config.num_environments * config.num_ticks)
+    episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
+    return [
+        Row(
+            iteration=run.iteration,
+            seconds=round(run.seconds, 2),
+            seed=seed,
+            success=float((found.num_successes / episodes)[seed]),
+            reward=float((found.total_reward / episodes)[seed]),
+            steps=float(run.iteration * config.num_environments * config.num_ticks),
+            steps_per_second=float(found.num_steps.sum() / max(seconds, 1e-9)),
+            skill_share=float(found.num_skills[seed] / max(found.num_decisions[seed], 1)),
+            entropy=float((found.entropy / num_iterations)[seed]),
+            baseline_loss=float((found.baseline_loss / num_iterations)[seed]),
+        )
+        for seed in range(config.num_seeds)
+    ]
+
+
+def _tell(run: UnderWay[Training], rows: list[Row], bar: ProgressBar) -> None:
+    best = max(rows, key=lambda row: np.nan_to_num(row.success, nan=-1.0))
+    bar.tell(best)
+    if run.traces is not None:
+        run.traces.log.write(best._asdict() | {"by_seed": [row._asdict() for row in rows]})
+
+
+def _best(training: OnDevice, state: Training, bar: ProgressBar) -> Player:
+    players = training.players(state)
+    if len(players) == 1:
+        return players[0]
+    success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
+    best = int(np.argmax(success))
+    others = ", ".join(f"{100 * value:.1f}" for seed, value in enumerate(success) if seed != best)
+    kept = f"success {100 * success[best]:.1f} % on levels for choosing"
+    bar.say(f"Kept seed {best} of {len(players)}: {kept}, the others {others}.")
+    return players[best]
+
+
+def _changed(config: AgentConfig, settings: dict[str, Any]) -> AgentConfig:
+    known = [field.name for field in dataclasses.fields(AgentConfig)]
+    for name in settings:
+        if name not in known:
+            raise HierarchyError(f"There is no setting {name!r}: there are {', '.join(known)}.")
+    return dataclasses.replace(config, **settings)
+
+
+def _world(world: str | TaskWorld) -> TaskWorld:
+    found: Any = make_world(world) if isinstance(world, str) else world
+    if not (hasattr(found, "step") and hasattr(found, "num_types")):
+        raise HierarchyError(f"In {world!r} nobody acts on tasks: use a grid world, such as 'grid-pickup'.")
+    return dataclasses.replace(found, max_steps=MAX_STEPS) if isinstance(world, str) else found
+
+
+def _fingerprint(model: Model | None) -> str:
+    if model is None:
+        return "no skills"
+    digest = hashlib.sha256(str(model.config).encode())
+    for name, array in named_leaves(eqx.filter(model.skills, eqx.is_array)).items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return f"skills {digest.hexdigest()[:16]}"

@@ -1,0 +1,131 @@
+"""An agent that has learned, with the options that it chooses among: what is kept of a training."""
+
+import dataclasses
+import functools
+import os
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from compile_il import model_files
+from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_model, save_arrays
+from compile_il.evaluate import TEST_SEED
+from compile_il.generate import draw_levels
+from compile_il.hierarchy.agents import Agent
+from compile_il.hierarchy.arena import Arena, TaskWorld
+from compile_il.hierarchy.options import make_options, observation_of
+from compile_il.hierarchy.playing import play_all
+from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.model import Model
+from compile_il.runs import AGENT_FOLDER
+from compile_il.worlds import WORLDS, make_world
+from compile_il.worlds.world import KEY_KIND
+
+FORMAT = 1
+"""Raised whenever older files can no longer be read."""
+SKILLS_FOLDER = "skills"
+
+
+class Played(NamedTuple):
+    """Means over levels that the agent has never seen, on which it does what it thinks best."""
+
+    success: float
+    """Share of levels on which all tasks were done."""
+    reward: float
+    """Not discounted."""
+    num_steps: float
+    """Low-level steps of an episode."""
+    num_decisions: float
+    """Options that were called in an episode."""
+    skill_share: float
+    """Skills among all options that were called."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Player:
+    """An agent that has learned.
+
+    Args:
+      agent: its networks.
+      config: the settings it learned with.
+      world: where it acts.
+      model: whose skills it calls; None where it has none.
+    """
+
+    agent: Agent
+    config: AgentConfig
+    world: TaskWorld
+    model: Model | None
+
+    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED) -> Played:
+        """Plays one episode on each of some levels that no training has seen."""
+        options = make_options(self.config.agent, self.world, self.model)
+        levels = draw_levels(self.world, jax.random.key(seed, impl=KEY_KIND), num_levels)
+        arena = Arena(options, levels, self.world, self.config.discount, num_told(self.config, self.world))
+        games = jax.tree.map(np.asarray, play_all(arena, self.agent))
+        return Played(
+            success=float(games.success.mean()),
+            reward=float(games.reward.mean()),
+            num_steps=float(games.num_steps.mean()),
+            num_decisions=float(games.num_decisions.mean()),
+            skill_share=float(games.num_skills.sum() / games.num_decisions.sum()),
+        )
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes `agent/` and, where it has some, `skills/` into a folder; `load_player` reads them.
+
+        Args:
+          folder: where.
+          overwrite: whether an agent that is there may be replaced.
+        """
+        target = Path(folder)
+        description = {"format": FORMAT, "settings": self.config.to_json(), "world": _describe(self.world)}
+        if self.model is not None:
+            self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
+        save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
+        return target
+
+
+def load_player(folder: str | os.PathLike[str]) -> Player:
+    """Reads what `Player.save` wrote, or the agent of a run, and checks all of it."""
+    place = Path(folder) / AGENT_FOLDER
+    if not place.is_dir():
+        raise ModelError(f"{folder} holds no agent: give the folder of a run of `compile-il rl` that has ended.")
+    description, arrays = load_arrays(place, FORMAT)
+    try:
+        config = AgentConfig.from_json(description["settings"])
+        world = cast(TaskWorld, make_world(description["world"]["name"], **description["world"]["options"]))
+        model = None if config.agent == "low-level" else model_files.load(Path(folder) / SKILLS_FOLDER)
+        shapes = eqx.filter_eval_shape(agent_maker(config, world, model), key=jax.random.key(0))
+    except (KeyError, TypeError, ValueError) as error:
+        raise error if isinstance(error, ModelError) else no_model(place, error) from error
+    return Player(fill_shapes(shapes, arrays, place), config, world, model)
+
+
+def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "functools.partial[Agent]":
+    """Makes an agent for a world and for the options there, given a `key`."""
+    return functools.partial(
+        Agent,
+        config,
+        observation_shape=observation_of(world).shape,
+        num_types=world.num_types,
+        num_told=num_told(config, world),
+        num_options=make_options(config.agent, world, model).num_options,
+    )
+
+
+def num_told(config: AgentConfig, world: TaskWorld) -> int:
+    """Tasks that an agent is told of: the current one, or all."""
+    return world.num_tasks if config.agent == "bc" else 1
+
+
+def _describe(world: TaskWorld) -> dict[str, Any]:
+    for name, ours in WORLDS.items():
+        if type(world) is type(ours) and getattr(world, "kind", None) == getattr(ours, "kind", None):
+            options = {field.name: getattr(world, field.name) for field in dataclasses.fields(ours)}
+            options.pop("kind", None)
+            return {"name": name, "options": options}
+    raise HierarchyError("Only agents in worlds of this package can be saved.")

@@ -1,0 +1,167 @@
+"""Agents that learn: runs that can be stopped and resumed, what is left of them, and how well they do."""
+
+import dataclasses
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import compile_il as cil
+from compile_il.cli import main
+from compile_il.generate import draw_levels
+from compile_il.hierarchy import AgentConfig, HierarchyError, OnDevice, Player, learn, load_player
+from compile_il.hierarchy.agents import Situation
+from compile_il.hierarchy.arena import Arena
+from compile_il.hierarchy.options import make_options
+from compile_il.hierarchy.playing import play_all
+from compile_il.training_log import read_log
+from compile_il.worlds import GridWorld
+from compile_il.worlds.world import KEY_KIND
+from tests.cli.typed import fails
+from tests.hierarchy.test_options import SIZE, untrained
+from tests.hierarchy.two_states import TwoStates
+
+WORLD = GridWorld(size=SIZE, num_tasks=1, num_objects=4, max_steps=12)
+SMALL = AgentConfig(
+    num_iterations=4, num_environments=8, batch_size=4, num_ticks=4, num_levels=4, hidden_dim=8, num_maps=2, embed_dim=2
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> cil.Model:
+    return untrained(inference="exact")
+
+
+def same(left: Player, right: Player) -> None:
+    for a, b in zip(jax.tree.leaves(left.agent), jax.tree.leaves(right.agent), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    player = learn(WORLD, model, config=SMALL, num_seeds=2, out=folder, progress=False)
+    names = {"run.json", "log.jsonl", "tensorboard", "checkpoints", "agent", "skills"}
+    assert {path.name for path in folder.iterdir()} == names
+    rows = read_log(folder)
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
+    assert rows[-1]["steps"] == 4 * 8 * 4
+    assert [row["seed"] for row in rows[-1]["by_seed"]] == [0, 1]
+    read = load_player(folder)
+    same(player, read)
+    assert (read.world, read.config) == (WORLD, dataclasses.replace(SMALL, num_seeds=2))
+    assert read.evaluate(num_levels=4) == player.evaluate(num_levels=4)
+    with pytest.raises(cil.ModelError, match="holds the run of an agent"):
+        cil.load(folder)
+
+
+def test_an_interruption_changes_nothing(model: cil.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = learn(WORLD, model, config=SMALL, progress=False)
+    step, steps = OnDevice.step, []
+
+    def interrupted(self: OnDevice, state: Any, iteration: int) -> Any:
+        steps.append(iteration)
+        if len(steps) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, state, iteration)
+
+    monkeypatch.setattr(OnDevice, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="after iteration 2 of 4"):
+        learn(WORLD, model, config=SMALL, out=tmp_path / "run", progress=False)
+    with pytest.raises(cil.ModelError, match="holds no agent"):
+        load_player(tmp_path / "run")
+    same(whole, learn(WORLD, model, config=SMALL, out=tmp_path / "run", resume=True, progress=False))
+    assert steps == [0, 1, 2, 3]
+
+
+def test_a_run_is_resumed_with_what_it_was_started_with(model: cil.Model, tmp_path: Path) -> None:
+    learn(WORLD, None, config=SMALL, agent="low-level", num_iterations=1, out=tmp_path, progress=False)
+    again: dict[str, Any] = {"config": SMALL, "out": tmp_path, "resume": True, "progress": False}
+    with pytest.raises(ValueError, match=r"started with discount=0\.99, and this has discount=0\.5"):
+        learn(WORLD, None, agent="low-level", discount=0.5, **again)
+    with pytest.raises(ValueError, match=r"no skills, and this is .* with skills"):
+        learn(WORLD, model, **again)
+    with pytest.raises(ValueError, match=r"max_steps=12.* and this is .*max_steps=13"):
+        learn(dataclasses.replace(WORLD, max_steps=13), None, agent="low-level", **again)
+    more = learn(WORLD, None, agent="low-level", num_iterations=2, **{**again, "config": SMALL})
+    assert more.config.num_iterations == 2
+
+
+@pytest.mark.parametrize(
+    ("world", "settings", "message"),
+    [
+        ("symbols", {}, "nobody acts on tasks"),
+        ("reacher", {"agent": "low-level"}, "continuous"),
+        (WORLD, {"agents": "bc"}, "no setting 'agents'"),
+        (WORLD, {"first_entropy_cost": -1.0}, "use at least 0"),
+        (WORLD, {"resume": True}, "nothing to resume"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        learn(world, **settings)
+
+
+def test_agents_of_other_worlds_cannot_be_saved(tmp_path: Path) -> None:
+    player = learn(TwoStates(max_steps=3), config=SMALL, agent="low-level", progress=False)
+    with pytest.raises(HierarchyError, match="worlds of this package"):
+        player.save(tmp_path)
+
+
+def test_entropy_weighs_less_and_less() -> None:
+    config = dataclasses.replace(SMALL, num_iterations=10, entropy_cost=0.1, first_entropy_cost=0.5, agent="low-level")
+    cost = OnDevice(config, TwoStates()).learner.entropy_cost
+    np.testing.assert_allclose([cost(n) for n in (0, 1, 5, 9)], [0.5, 0.42, 0.1, 0.1], rtol=1e-6)
+    constant = OnDevice(dataclasses.replace(config, first_entropy_cost=None), TwoStates()).learner.entropy_cost
+    np.testing.assert_allclose([constant(0), constant(9)], 0.1, rtol=1e-6)
+
+
+def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
+    player = learn(WORLD, model, config=SMALL, num_iterations=1, progress=False)
+    options = make_options("hierarchical", WORLD, model)
+    levels = draw_levels(WORLD, jax.random.key(1, impl=KEY_KIND), 6)
+    games = play_all(Arena(options, levels, WORLD, 0.9, 1), player.agent)
+    choose, observe, step = eqx.filter_jit(player.agent.choose_best), jax.jit(WORLD.observe), jax.jit(WORLD.step)
+    for number in range(6):
+        level = jax.tree.map(lambda leaf, n=number: leaf[n], levels)
+        state, over, rewards, decisions, skills = WORLD.start(level), False, [], 0, 0
+        memory = options.begin(observe(level, state))
+        while not over:
+            task = level.tasks[state.task_index][None]
+            option = choose(Situation(observe(level, state), jnp.array(1), task)).option
+            decisions, skills, done = decisions + 1, skills + bool(option >= options.num_actions), False
+            while not (done or over):
+                action = options.act(memory, option)
+                after = step(level, state, action)
+                state, over = after.state, bool(after.terminated | after.truncated)
+                rewards.append(float(after.reward))
+                memory = options.arrive(memory, action, observe(level, state))
+                done = bool(options.is_done(memory, option))
+            memory = options.follow(memory, observe(level, state))
+        found = jax.tree.map(lambda leaf, n=number: leaf[n].item(), games)
+        success = int(state.task_index) == WORLD.num_tasks
+        assert found == (success, sum(rewards), len(rewards), decisions, skills)
+
+
+def test_from_the_command_line(
+    model: cil.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A world of the paper's size would take long to compile for nothing.
+    monkeypatch.setattr("compile_il.worlds.make_world", lambda name, **options: dataclasses.replace(WORLD, **options))
+    model.save(tmp_path / "model")
+    sizes = [f"--{name.replace('_', '-')}={getattr(SMALL, name)}" for name in ("num_environments", "batch_size")]
+    sizes += ["--num-iterations=1", "--num-ticks=4", "--num-levels=4", "--hidden-dim=8", "--num-maps=2"]
+    command = ["rl", "--world", "grid-pickup", "--num-tasks", "1", "--max-steps", "12", *sizes]
+    main([*command, "--skills", str(tmp_path / "model"), "--out", str(tmp_path / "run")])
+    said = capsys.readouterr().out
+    assert "of 1,024 unseen levels solved" in said
+    assert "tensorboard --logdir" in said
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["agent"] == "hierarchical"
+    assert "needs skills" in fails([*command, "--out", str(tmp_path / "other")], capsys)
+    assert "holds a run" in fails([*command, "--agent", "low-level", "--out", str(tmp_path / "run")], capsys)
