@@ -16,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from compile_il.array_files import ModelError
 from compile_il.config import Config, ConfigError
+from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
 from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
@@ -336,12 +337,36 @@ def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
     told = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
     model = fit(told, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
     assert model.segment(told).num_segments.tolist() == counts
+    assert model.config.counts_told
+    # What is told of the number in labels can be told as a list, and is then known as well as one number is.
+    listed = fit(demos, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4), num_segments=counts)
+    assert listed.config == model.config
+    known = dataclasses.replace(SMALL, num_segments=3).settled()
+    for name in ("duration_weight", "shared_termination", "termination_weight"):
+        assert getattr(listed.config, name) == getattr(known, name)
+    assert listed.duration_rate == pytest.approx(listed_rate(demos, counts))
+
+
+def listed_rate(demos: Demonstrations, counts: list[int]) -> float:
+    """Mean length of the demonstrations that are trained on by their mean number of segments."""
+    kept, _ = hold_out(with_counts(demos, counts), SMALL.seed)
+    numbers = labelled_counts(kept)
+    assert numbers is not None
+    return float(kept.lengths.mean() / numbers.mean())
+
+
+def test_a_list_of_counts_must_fit() -> None:
+    demos = vector_demos()
+    with pytest.raises(DemonstrationError, match=r"a world makes new demonstrations|use one number"):
+        fit("symbols", config=SMALL, num_segments=[2, 3])
+    with pytest.raises(DemonstrationError, match="labels of demonstration 1 give codes of 2 segments"):
+        fit(demos.with_labels(segment_codes=[None, [0, 1], None, None]), config=SMALL, num_segments=[2, 3, 2, 1])
 
 
 def test_num_segments_may_be_called_unknown() -> None:
     assert fit(vector_demos(), config=SMALL, num_segments="unknown").config.num_segments is None
-    with pytest.raises(ConfigError, match=r"None and labels of so many segments each, segment_codes="):
-        fit(vector_demos(), config=SMALL, num_segments=[3, 3, 3, 3])
+    with pytest.raises(ConfigError, match="`fit` also takes a list"):
+        fit(vector_demos(), config=SMALL, num_segments="three")
 
 
 @pytest.mark.parametrize("what", [None, [np.zeros((3, 2))], 7])

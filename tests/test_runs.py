@@ -14,11 +14,24 @@ CONFIG, DATA = Config(num_iterations=100), "world symbols"
 
 
 def start(folder: Path, **settings: Any) -> Path:
-    return open_run(folder, dataclasses.replace(CONFIG, **settings), DATA, resume=False)
+    with open_run(folder, dataclasses.replace(CONFIG, **settings), DATA, resume=False) as path:
+        return path
 
 
 def resume(folder: Path, data: str = DATA, **settings: Any) -> Path:
-    return open_run(folder, dataclasses.replace(CONFIG, **settings), data, resume=True)
+    with open_run(folder, dataclasses.replace(CONFIG, **settings), data, resume=True) as path:
+        return path
+
+
+def test_a_run_under_way_is_left_alone(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run", CONFIG, DATA, resume=False) as folder:
+        with pytest.raises(RunError, match=r"A run is under way in .*run: wait until it ends"):
+            resume(folder)
+        (folder / f".{RUN_FILE}.abc.part").touch()  # as if it were writing
+        with pytest.raises(RunError, match="under way"):
+            resume(folder)
+        assert (folder / f".{RUN_FILE}.abc.part").exists()
+    assert resume(folder) == folder
 
 
 @pytest.mark.parametrize("place", ["run", "a/b/run", "."])

@@ -30,10 +30,7 @@ PAPER_RATE = 3.0
 """The paper's rate of the Poisson prior over lengths, in all of its experiments."""
 
 
-_HINTS = {
-    "num_segments": ", or None if it is not known; where it differs, None and labels of so many segments each, "
-    "segment_codes=[[-1] * 3, [-1] * 4, ...]"
-}
+_HINTS = {"num_segments": ", or None if it is not known; `fit` also takes a list with one for each demonstration"}
 """What else people may have meant."""
 
 
@@ -49,6 +46,9 @@ class Config:
     """Segments of each demonstration; None where that is not known, and is to be found."""
     max_segments: int = 12
     """Most segments that are considered where their number is not known."""
+    counts_told: bool = False
+    """Whether labels tell the number of segments of each demonstration, where they differ; `fit` sees that by
+    itself."""
     num_skills: int = 10
     """Skills to be found."""
     inference: Literal["exact", "relaxed"] = "exact"
@@ -200,7 +200,7 @@ class Config:
         if self.inference == "relaxed":
             rate = PAPER_RATE if self.duration_rate is None else self.duration_rate
             return dataclasses.replace(self, duration_rate=rate)
-        known = self.num_segments is not None
+        known = self.num_segments is not None or self.counts_told
         defaults: dict[str, Any] = {
             "duration_weight": None if known else 0.0,
             "shared_termination": not known,

@@ -9,8 +9,11 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.config import Config
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.log_space import LOG_ZERO
+
+Counts = Sequence[int] | NDArray[np.integer]
+"""One number of segments for each demonstration."""
 
 
 def unknown_count(config: Config) -> Float[Array, " counts"]:
@@ -20,9 +23,31 @@ def unknown_count(config: Config) -> Float[Array, " counts"]:
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
 
 
-def told_counts(
-    num_segments: int | Sequence[int], demos: Demonstrations, *, some_empty: bool = False
-) -> NDArray[np.integer]:
+def labelled_counts(demos: Demonstrations) -> NDArray[np.int64] | None:
+    """The number of segments of each demonstration, where the labels of all of them tell it; else None."""
+    if demos.labels is None or demos.labels.segment_codes is None:
+        return None
+    counts = np.array([len(sketch) for sketch in demos.labels.segment_codes])
+    return counts if counts.all() else None
+
+
+def with_counts(demos: Demonstrations, num_segments: Counts) -> Demonstrations:
+    """The same demonstrations, with labels that tell the number of segments of each."""
+    counts, labels = told_counts(num_segments, demos), demos.labels
+    nothing = [np.zeros(0, np.int64)] * len(demos)
+    before = nothing if labels is None or labels.segment_codes is None else labels.segment_codes
+    for i, (sketch, count) in enumerate(zip(before, counts, strict=True)):
+        if len(sketch) not in (0, count):
+            raise DemonstrationError(
+                f"The labels of demonstration {i} give codes of {len(sketch)} segments, and num_segments says {count}."
+            )
+    sketches = [list(sketch) or [UNKNOWN] * int(count) for sketch, count in zip(before, counts, strict=True)]
+    if labels is None:
+        return demos.with_labels(segment_codes=sketches)
+    return demos.with_labels(labels.boundaries, labels.codes, sketches)
+
+
+def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False) -> NDArray[np.integer]:
     """The number of segments of each demonstration, from one number or one for each; those that cannot be are refused.
 
     There is at least one segment, and each has a step, unless some may be empty.
@@ -39,7 +64,7 @@ def told_counts(
     return given
 
 
-def _whole_counts(num_segments: int | Sequence[int], num_demos: int) -> NDArray[np.integer]:
+def _whole_counts(num_segments: int | Counts, num_demos: int) -> NDArray[np.integer]:
     try:
         given = np.asarray(num_segments)
     except ValueError:

@@ -1,6 +1,7 @@
 """`cil.fit`: from demonstrations, or from a world, to a model."""
 
 import contextlib
+import dataclasses
 import math
 import os
 import time
@@ -11,7 +12,8 @@ import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config, changed
-from compile_il.demos import Demonstrations
+from compile_il.counts import labelled_counts, with_counts
+from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
@@ -53,7 +55,8 @@ def fit(
       resume: whether to go on with the run in `out`, from its last checkpoint.
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
-      **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`.
+      **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`. Where demonstrations have
+        different numbers of segments, `num_segments` may be a list with one for each.
 
     Returns:
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
@@ -61,17 +64,18 @@ def fit(
     """
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
-    if settings.get("num_segments") == "unknown":  # as `Model.segment` calls it
-        settings["num_segments"] = None
-    config = changed(config or Config(), settings)
+    demos, config = _settle_counts(demos, config or Config(), settings)
     source = make_source(demos, config)
     if out is None:
         trainer = Trainer(config, source)
         return _train(trainer, UnderWay(trainer.start()), progress if is_first_process() else False)
     if not is_first_process():
         return _follow(Trainer(config, source))
-    folder = open_run(out, config, fingerprint(demos), resume=resume)
-    with StopRequest() as request, contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
+    with (
+        open_run(out, config, fingerprint(demos), resume=resume) as folder,
+        StopRequest() as request,
+        contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints,
+    ):
         trainer = Trainer(config, source)
         start = trainer.start()
         last = from_first(checkpoints.latest(start) or Checkpoint(start, 0, 0.0))
@@ -84,6 +88,28 @@ def fit(
     if request.requested:  # too late to stop anything here, but not for what the caller does next
         raise Stopped(run.iteration, config.num_iterations)
     return model
+
+
+def _settle_counts(
+    demos: Demonstrations | str | World, config: Config, settings: dict[str, Any]
+) -> tuple[Demonstrations | str | World, Config]:
+    """Data and settings, where the number of segments may be told as `Model.segment` is told it.
+
+    It may be "unknown", or one number for each demonstration.
+    """
+    counts = settings.get("num_segments")
+    if isinstance(counts, str) and counts == "unknown":
+        settings = settings | {"num_segments": None}
+    elif isinstance(counts, list | tuple | np.ndarray):
+        if not isinstance(demos, Demonstrations):
+            raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
+        demos, settings = with_counts(demos, counts), settings | {"num_segments": None}
+    config = changed(config, settings)
+    told = labelled_counts(demos) if isinstance(demos, Demonstrations) and config.num_segments is None else None
+    if told is not None:
+        most = max(config.max_segments, int(told.max()))
+        config = dataclasses.replace(config, counts_told=True, max_segments=most)
+    return demos, config
 
 
 def _follow(trainer: Trainer) -> Model:
@@ -145,10 +171,11 @@ class Standing(NamedTuple):
 def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
     """Held-out likelihood of each seed, and boundary accuracy where the truth is known."""
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
+    counts = labelled_counts(trainer.source.held_out) if trainer.config.counts_told else None
     standings = []
     for model in trainer.models(state):
         try:
-            found = model.segment(held_out)
+            found = model.segment(held_out, counts)
         except DivergedError:
             standings.append(Standing(math.nan, None))
             continue

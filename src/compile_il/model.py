@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
-from compile_il.counts import told_counts, unknown_count
+from compile_il.counts import Counts, told_counts, unknown_count
 from compile_il.decoders import Best, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.recursion import exactly
@@ -33,7 +33,7 @@ _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
 """Shapes are rounded up to multiples of these, so that few programs are compiled."""
 
 
-SegmentCount = int | Sequence[int] | Literal["unknown"] | None
+SegmentCount = int | Counts | Literal["unknown"] | None
 """How many segments to find: of all demonstrations, of each, none told, or as in training."""
 
 
@@ -204,7 +204,7 @@ class Model:
     def log_counts(
         self,
         demos: Demonstrations,
-        num_segments: int | Sequence[int] | str,
+        num_segments: int | Counts | str,
         max_segments: int | None = None,
         *,
         some_empty: bool = False,

@@ -6,11 +6,13 @@
 - `model/`: written at the end. `cil.load` of the run's folder reads it.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -40,8 +42,11 @@ class RunError(ValueError):
     """A run that cannot be started or resumed there; the message says what to do."""
 
 
-def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, resume: bool) -> Path:
+@contextlib.contextmanager
+def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, resume: bool) -> Iterator[Path]:
     """Makes the folder of a new run, or checks that the one that is there can be resumed with these settings and data.
+
+    Inside the `with` block nobody else can open it.
 
     Args:
       folder: of the run.
@@ -50,6 +55,18 @@ def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, res
       resume: whether to go on with a run that is there.
     """
     path = Path(folder)
+    _check_place(path, resume=resume)
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    with _alone(path):
+        if resume:
+            _check_same(path, config, data)
+        with _writing(path):
+            _prepare(path, config, data)
+        yield path
+
+
+def _check_place(path: Path, *, resume: bool) -> None:
     if (path.exists() or path.is_symlink()) and not path.is_dir():
         raise FileExistsError(f"{path} is not a folder: name a folder for the run.")
     if holds_run(path):
@@ -57,16 +74,39 @@ def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, res
             raise FileExistsError(
                 f"{path} holds a run: pass resume=True (--resume) to go on with it, or name another folder."
             )
-        _check_same(path, config, data)
     elif resume:
         raise RunError(f"{path} holds no run to resume: leave out resume (--resume) to start one there.")
     elif path.is_dir() and set(path.iterdir()) != set(_leftovers(path)):
         raise FileExistsError(f"{path} holds other things: name a folder of its own for the run.")
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        _prepare(path, config, data)
+        yield
     except OSError as error:
         raise RunError(f"{path} cannot be written to ({error.strerror}): name another folder for the run.") from error
-    return path
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keeps other runs out of a folder, where the system has locks; a run that is killed lets go of its own."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    place = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(f"A run is under way in {path}: wait until it ends, or name another folder.") from error
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(place)
 
 
 def holds_run(folder: Path) -> bool:
@@ -75,7 +115,6 @@ def holds_run(folder: Path) -> bool:
 
 
 def _prepare(folder: Path, config: Settings, data: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for path in _leftovers(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     started = {"data": data, "settings": config.to_json()}

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from compile_il.batches import Batch, Supervision, batch_of, draw_batch, frame_budget, sum_of_fitting
 from compile_il.config import Config
+from compile_il.counts import labelled_counts
 from compile_il.model import Model
 from compile_il.objectives import make_losses, new_skills
 from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
@@ -44,7 +45,9 @@ class Trainer:
 
     def __init__(self, config: Config, source: Source):
         self.config, self.source = config.settled(), source
-        mean_duration = float(source.demos.lengths.mean()) / config.expected_segments
+        counts = labelled_counts(source.demos) if config.counts_told else None
+        expected = config.expected_segments if counts is None else counts.mean()
+        mean_duration = float(source.demos.lengths.mean() / expected)
         self.rate = self.config.duration_rate or mean_duration
         first_key, self.batch_key, self.noise_key = jax.random.split(jax.random.key(config.seed), 3)
         self.optimiser = optax.adam(learning_rates(config))

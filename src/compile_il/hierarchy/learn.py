@@ -91,8 +91,11 @@ def learn(
     training = OnDevice(config, where, model)
     if out is None:
         return _learn(training, UnderWay(training.start()), progress)
-    folder = open_run(out, config, f"{where} with {_fingerprint(model)}", resume=resume)
-    with StopRequest() as request, contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints:
+    with (
+        open_run(out, config, f"{where} with {_fingerprint(model)}", resume=resume) as folder,
+        StopRequest() as request,
+        contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints,
+    ):
         start = training.start()
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
         with TrainingLog(folder, resumed_at=last.iteration) as log:
