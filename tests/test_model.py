@@ -92,6 +92,27 @@ def test_segments_that_cost_are_fewer() -> None:
     assert small_model(costly).segment(vector_demos()).num_segments.tolist() == [1, 1, 1, 1]
 
 
+def test_samples_are_drawn_from_the_posterior() -> None:
+    model, demos = small_model(COUNT_UNKNOWN), vector_demos()
+    # One demonstration many times over is many draws of it in one call.
+    many = demos[np.zeros(2000, int)]
+    drawn, exact = model.sample(many, seed=1), model.segment(demos)
+    starts = np.zeros((2000, demos.lengths[0]))
+    for row, inner in zip(starts, drawn.boundaries, strict=True):
+        row[inner] = 1
+    np.testing.assert_allclose(starts.mean(axis=0), exact.boundary_probs[0], atol=0.05)
+    counts = np.bincount(drawn.num_segments, minlength=6) / 2000
+    np.testing.assert_allclose(counts, exact.count_probs[0], atol=0.05)
+    np.testing.assert_allclose(drawn.log_likelihood[0], exact.log_likelihood[0], rtol=1e-4)
+    assert len({tuple(skills) for skills in drawn.skills}) > 5
+    told = model.sample(demos, [2, 3, 1, 4])
+    assert told.num_segments.tolist() == [2, 3, 1, 4]
+    assert_same(told, model.sample(demos, [2, 3, 1, 4], seed=0))
+    relaxed = model_for(demos, Config(inference="relaxed", codes="gaussian", hidden_dim=8, num_skills=2).settled())
+    with pytest.raises(ValueError, match="cannot be summed over"):
+        relaxed.sample(demos)
+
+
 def test_parts_are_joined_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = small_model().segment(vector_demos())
     monkeypatch.setattr(model_module, "_DEMOS_PER_CALL", 3)

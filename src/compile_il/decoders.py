@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from compile_il.batches import Batch
 from compile_il.exact.objective import recursion_for, score_batch
@@ -47,13 +47,21 @@ def decode_exactly(
     priors: Priors,
     log_counts: Float[Array, "B counts"],
     best: Best = "boundaries",
+    keys: Key[Array, " B"] | None = None,
 ) -> Found:
-    """Sums over all segmentations, with a prior over the number of segments for each demonstration."""
+    """Sums over all segmentations, with a prior over the number of segments for each demonstration.
+
+    With keys, the path is a draw from the posterior instead of the best one.
+    """
     steps, known = score_batch(skills, batch)
     recursion = recursion_for(steps.log_policy.shape[1])
-    find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
     each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
-    path = each(find)(steps, priors, known, log_counts)
+    if keys is None:
+        find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
+        path = each(find)(steps, priors, known, log_counts)
+    else:
+        draw = jax.vmap(recursion.sample_segmentation, in_axes=(0, 0, None, 0, 0))
+        path = draw(keys, steps, priors, known, log_counts)
     posterior = each(recursion.posterior)(steps, priors, known, log_counts)
     return Found(
         num_segments=path.num_segments,

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 from numpy.typing import NDArray
 
 from compile_il.batches import Batch, batch_of, pick
@@ -134,7 +134,36 @@ class Model:
             (Viterbi). Where the model has no doubts they are the same.
           max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
-        decoder = self._check_decoder(decoder, best)
+        return self._segment(demos, num_segments, self._check_decoder(decoder, best), best, max_segments, None)
+
+    def sample(
+        self,
+        demos: Demonstrations,
+        num_segments: SegmentCount = None,
+        *,
+        seed: int = 0,
+        max_segments: int | None = None,
+    ) -> Segments:
+        """Draws one segmentation of each demonstration from the posterior; other seeds draw others.
+
+        Args:
+          demos: as for `segment`.
+          num_segments: as for `segment`.
+          seed: of the draws.
+          max_segments: as for `segment`.
+        """
+        return self._segment(demos, num_segments, self._check_decoder("exact", None), None, max_segments, seed)
+
+    def _segment(
+        self,
+        demos: Demonstrations,
+        num_segments: SegmentCount,
+        decoder: Decoder,
+        best: Best | None,
+        max_segments: int | None,
+        seed: int | None,
+    ) -> Segments:
+        """The best segmentation of each demonstration or, given a seed, a draw."""
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
@@ -148,11 +177,13 @@ class Model:
         if decoder == "recognition" and demos.labels is not None:
             check_usable(demos.labels, counts.argmax(axis=1))
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
+        keys = None if seed is None else jax.random.split(jax.random.key(seed), len(demos))
         num_rows = _rows_per_call(demos)
-        parts = [
-            _segment_some(find, demos[first : first + num_rows], counts[first : first + num_rows], num_rows)
-            for first in range(0, len(demos), num_rows)
-        ]
+        parts = []
+        for first in range(0, len(demos), num_rows):
+            some = slice(first, first + num_rows)
+            some_keys = None if keys is None else keys[some]
+            parts.append(_segment_some(find, demos[some], counts[some], some_keys, num_rows))
         found = join_segments(parts)
         if np.isnan(found.log_likelihood).any():
             raise DivergedError(
@@ -223,12 +254,19 @@ class Model:
         """Priors over skills and lengths for demonstrations of up to so many steps."""
         return make_priors(self.config, self.skills, self.duration_rate, max_length)
 
-    def _find(self, batch: Batch, log_counts: Float[Array, "B counts"], decoder: Decoder, best: Best) -> Found:
+    def _find(
+        self,
+        batch: Batch,
+        log_counts: Float[Array, "B counts"],
+        keys: Key[Array, " B"] | None,
+        decoder: Decoder,
+        best: Best,
+    ) -> Found:
         if decoder == "recognition":
             assert isinstance(self.skills, RelaxedSkills), "checked before"
             return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.config.readout)
         priors = self.priors(batch.boundary_labels.shape[1])
-        return decode_exactly(self.skills, batch, priors, log_counts, best)
+        return decode_exactly(self.skills, batch, priors, log_counts, best, keys)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
@@ -278,14 +316,19 @@ def score(found: Segments, demos: Demonstrations) -> Scores:
 
 
 def _segment_some(
-    find: Callable[[Batch, Array], Found], demos: Demonstrations, log_counts: NDArray[np.float32], num_rows: int
+    find: Callable[[Batch, Array, Array | None], Found],
+    demos: Demonstrations,
+    log_counts: NDArray[np.float32],
+    keys: Key[Array, " B"] | None,
+    num_rows: int,
 ) -> Segments:
     max_length = _round_up(demos.max_length, _ROUND_STEPS)
     missing = num_rows - len(demos)
     # The first row is repeated up to a fixed number, again to compile once.
     rows = np.pad(np.arange(len(demos)), (0, missing))
     batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
-    found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[rows])))
+    keys = None if keys is None else keys[rows]
+    found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[rows]), keys))
     counts = found.num_segments
     return Segments(
         boundaries=[found.ends[i, : counts[i] - 1].astype(np.int32) for i in range(len(demos))],
