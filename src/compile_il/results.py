@@ -1,5 +1,6 @@
 """Result files: what was measured, with everything needed to measure it again."""
 
+import functools
 import json
 import os
 import platform
@@ -36,8 +37,9 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
+@functools.cache
 def commit() -> str:
-    """The commit the code came from, with a mark where files have been changed since.
+    """The commit the code came from, with a mark where files had been changed since when this was first asked.
 
     Where there is no repository to ask, such as on a machine that got a copy of the files, the variable
     COMPILE_IL_COMMIT says it.
@@ -49,6 +51,9 @@ def commit() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+commit()  # of the code that runs, whatever happens to the files meanwhile
 
 
 def write_result(path: Path, *, config: Any, seeds: list[int], wall_time: float, figures: Any) -> None:

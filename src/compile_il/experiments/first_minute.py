@@ -44,13 +44,18 @@ def main(run: Run) -> None:
     validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
     seeds = list(range(run.num_seeds))
     figures = [train_for(run, seed, validation) for seed in seeds]
-    config = dataclasses.asdict(run) | {"out": run.out.name, "settings": Config().settled().to_json()}
+    config = dataclasses.asdict(run) | {"out": run.out.name, "settings": settings(0).settled().to_json()}
     write_result(run.out, config=config, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
+
+
+def settings(seed: int) -> Config:
+    """The defaults, but with a rate that stays: how many iterations there will be is not known beforehand."""
+    return Config(seed=seed, cooldown=0.0)
 
 
 def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]:
     """One training: when it reached the goal on validation levels, and scores on test levels at its end."""
-    config = Config(seed=seed)
+    config = settings(seed)
     trainer = Trainer(config, make_source(run.world, config))
     state, iteration, spent, reached = trainer.start(), 0, 0.0, None
     while spent < run.seconds:
