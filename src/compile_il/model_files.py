@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_model, save_arrays
 from compile_il.config import Config
@@ -28,20 +29,28 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
       folder: where; folders above it are made.
       overwrite: whether a model that is there may be replaced.
     """
-    description = {
+    save_arrays(model.skills, describe(model), Path(folder), overwrite=overwrite)
+    return Path(folder)
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """All of a model but its arrays, as plain values."""
+    return {
         "format": FORMAT,
         "settings": model.config.to_json(),
         "space": dataclasses.asdict(model.skills.space),
         "duration_rate": model.duration_rate,
     }
-    save_arrays(model.skills, description, Path(folder), overwrite=overwrite)
-    return Path(folder)
 
 
 def load(folder: str | os.PathLike[str]) -> Model:
     """Reads what `save` wrote, or the model of a run that `fit` was given a folder for, and checks all of it."""
     place = _place_of_model(Path(folder))
-    description, arrays = load_arrays(place, FORMAT)
+    return build(*load_arrays(place, FORMAT), place)
+
+
+def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Path) -> Model:
+    """A model of its description and its arrays by name; `place` is where they came from, for messages."""
     try:
         config = Config.from_json(description["settings"])
         space = _space(description["space"])

@@ -39,6 +39,12 @@ class Rl:
     """Go on with the run in that folder, from its last checkpoint."""
     checkpoint_seconds: float = 60.0
     """Time between checkpoints."""
+    actors: Literal["device", "ray"] = "device"
+    """Who acts: the device that learns, or processes on CPUs, through Ray."""
+    num_actors: int = 2
+    """Ray: how many processes; --num-environments is then that of all of them, by default as many as --batch-size."""
+    address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: none)")] = None
+    """Ray: of a cluster, or auto; without it, one is started here."""
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
 
     def run(self, console: Console) -> None:
@@ -57,11 +63,17 @@ class Rl:
         }
         world = make_world(self.world, **options)
         model = None if self.skills is None else load(self.skills)
+        config = self.config
+        if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
+            config = dataclasses.replace(config, num_environments=config.batch_size)
         try:
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
                 model,
-                config=self.config,
+                config=config,
+                actors=self.actors,
+                num_actors=self.num_actors,
+                address=self.address,
                 out=self.out,
                 resume=self.resume,
                 checkpoint_seconds=self.checkpoint_seconds,

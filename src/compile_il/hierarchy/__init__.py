@@ -3,6 +3,7 @@
 from compile_il.hierarchy.learn import learn
 from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
+from compile_il.hierarchy.on_ray import OnRay
 from compile_il.hierarchy.options import Actions, ActionsAndSkills, make_options
 from compile_il.hierarchy.player import Played, Player, load_player
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
@@ -16,6 +17,7 @@ __all__ = [
     "Learned",
     "Learner",
     "OnDevice",
+    "OnRay",
     "Played",
     "Player",
     "SkillEnv",

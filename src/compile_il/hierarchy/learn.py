@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,8 @@ from compile_il.array_names import named_leaves
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.evaluate import VALIDATION_SEED
 from compile_il.hierarchy.arena import TaskWorld
-from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
+from compile_il.hierarchy.on_device import OnDevice, Statistics
+from compile_il.hierarchy.on_ray import OnRay
 from compile_il.hierarchy.player import Player
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.interrupts import StopRequest
@@ -26,6 +27,7 @@ from compile_il.training_log import TrainingLog
 from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
 from compile_il.worlds import make_world
 
+Actors = Literal["device", "ray"]
 NUM_ROWS = 200
 """Points of a learning curve."""
 MAX_STEPS = 50
@@ -45,7 +47,7 @@ class Row(NamedTuple):
     reward: float
     """Of an episode, not discounted."""
     steps: float
-    """Low-level steps of one seed, since the beginning, those inside of skills included."""
+    """Low-level steps of one seed since the beginning, those inside of skills included; with Ray, since it started."""
     steps_per_second: float
     """Of all seeds together."""
     skill_share: float
@@ -67,6 +69,9 @@ def learn(
     resume: bool = False,
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    actors: Actors = "device",
+    num_actors: int = 2,
+    address: str | None = None,
     **settings: Any,
 ) -> Player:
     """Teaches an agent to do tasks, with skills as options.
@@ -79,6 +84,9 @@ def learn(
       resume: whether to go on with the run in `out`, from its last checkpoint.
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
+      actors: who acts: the "device" that learns, in the same program; or processes on CPUs, through "ray".
+      num_actors: for Ray: how many processes.
+      address: for Ray: of a cluster, or "auto" for one on this machine; one is started if None.
       **settings: single ones, such as `agent="low-level"`; see `AgentConfig`.
 
     Returns:
@@ -88,11 +96,32 @@ def learn(
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
     config = _changed(config or AgentConfig(), settings)
     where = _world(world)
-    training = OnDevice(config, where, model)
+    training: OnDevice | OnRay
+    if actors == "ray":
+        training = OnRay(config, where, model, num_actors=num_actors, address=address)
+    elif actors == "device":
+        training = OnDevice(config, where, model)
+    else:
+        raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
+    with contextlib.closing(training):
+        data = f"{where} with {_fingerprint(model)}"
+        return _run(training, data, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)
+
+
+def _run(
+    training: OnDevice | OnRay,
+    data: str,
+    out: str | os.PathLike[str] | None,
+    *,
+    resume: bool,
+    progress: bool | None,
+    checkpoint_seconds: float,
+) -> Player:
+    config = training.config
     if out is None:
         return _learn(training, UnderWay(training.start()), progress)
     with (
-        open_run(out, config, f"{where} with {_fingerprint(model)}", resume=resume) as folder,
+        open_run(out, config, data, resume=resume) as folder,
         StopRequest() as request,
         contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints,
     ):
@@ -109,11 +138,11 @@ def learn(
     return player
 
 
-def _learn(training: OnDevice, run: UnderWay[Training], progress: bool | None) -> Player:
+def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None) -> Player:
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
-        began, since, happened = time.monotonic() - run.seconds, run.seconds, None
+        began, since, happened, last = time.monotonic() - run.seconds, run.seconds, None, run.iteration
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, now = training.step(run.state, run.iteration)
@@ -123,9 +152,9 @@ def _learn(training: OnDevice, run: UnderWay[Training], progress: bool | None) -
             if run.iteration % every == 0 or run.iteration == total:
                 jax.block_until_ready(happened)
                 run.seconds = time.monotonic() - began
-                rows = _rows(training, run, happened, run.seconds - since)
+                rows = _rows(training, run, happened, run.seconds - since, run.iteration - last)
                 _tell(run, rows, bar)
-                since, happened = run.seconds, None
+                since, happened, last = run.seconds, None, run.iteration
             run.save_if_due()
         run.save()
         return _best(training, run.state, bar)
@@ -136,11 +165,11 @@ def _add(left: Statistics, right: Statistics) -> Statistics:
     return total
 
 
-def _rows(training: OnDevice, run: UnderWay[Training], happened: Statistics, seconds: float) -> list[Row]:
-    """One for each seed."""
-    config = training.config
+def _rows(
+    training: OnDevice | OnRay, run: UnderWay[Any], happened: Statistics, seconds: float, num_iterations: int
+) -> list[Row]:
+    """One for each seed, of what happened in so many iterations."""
     found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), happened)
-    num_iterations = found.num_steps / (config.num_environments * config.num_ticks)
     episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
     return [
         Row(
@@ -149,24 +178,24 @@ def _rows(training: OnDevice, run: UnderWay[Training], happened: Statistics, sec
             seed=seed,
             success=float((found.num_successes / episodes)[seed]),
             reward=float((found.total_reward / episodes)[seed]),
-            steps=float(run.iteration * config.num_environments * config.num_ticks),
+            steps=float(training.steps_after(run.iteration)),
             steps_per_second=float(found.num_steps.sum() / max(seconds, 1e-9)),
             skill_share=float(found.num_skills[seed] / max(found.num_decisions[seed], 1)),
             entropy=float((found.entropy / num_iterations)[seed]),
             baseline_loss=float((found.baseline_loss / num_iterations)[seed]),
         )
-        for seed in range(config.num_seeds)
+        for seed in range(training.config.num_seeds)
     ]
 
 
-def _tell(run: UnderWay[Training], rows: list[Row], bar: ProgressBar) -> None:
+def _tell(run: UnderWay[Any], rows: list[Row], bar: ProgressBar) -> None:
     best = max(rows, key=lambda row: np.nan_to_num(row.success, nan=-1.0))
     bar.tell(best)
     if run.traces is not None:
         run.traces.log.write(best._asdict() | {"by_seed": [row._asdict() for row in rows]})
 
 
-def _best(training: OnDevice, state: Training, bar: ProgressBar) -> Player:
+def _best(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Player:
     players = training.players(state)
     if len(players) == 1:
         return players[0]

@@ -100,6 +100,13 @@ class OnDevice:
         """Acting in all environments of all seeds, and the updates that follow. The state that is given is used up."""
         return self._step(state, self._arrays, iteration)
 
+    def steps_after(self, iteration: int) -> int:
+        """Low-level steps of each seed in so many iterations."""
+        return iteration * self.config.num_environments * self.config.num_ticks
+
+    def close(self) -> None:
+        """Nothing: all is in this process."""
+
     def players(self, state: Training) -> list[Player]:
         """What each seed has learned, in single precision."""
         full = dataclasses.replace(self.config, half_precision=False)

@@ -51,17 +51,19 @@ class Player:
     Args:
       agent: its networks.
       config: the settings it learned with.
-      world: where it acts.
+      world: where it acts; None where that is no world of this package.
       model: whose skills it calls; None where it has none.
     """
 
     agent: Agent
     config: AgentConfig
-    world: TaskWorld
+    world: TaskWorld | None
     model: Model | None
 
     def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED) -> Played:
         """Plays one episode on each of some levels that no training has seen."""
+        if self.world is None:
+            raise HierarchyError("This agent acts in an environment that has no levels to draw: play it there.")
         options = make_options(self.config.agent, self.world, self.model)
         levels = draw_levels(self.world, jax.random.key(seed, impl=KEY_KIND), num_levels)
         arena = Arena(options, levels, self.world, self.config.discount, num_told(self.config, self.world))
@@ -122,7 +124,7 @@ def num_told(config: AgentConfig, world: TaskWorld) -> int:
     return world.num_tasks if config.agent == "bc" else 1
 
 
-def _describe(world: TaskWorld) -> dict[str, Any]:
+def _describe(world: TaskWorld | None) -> dict[str, Any]:
     for name, ours in WORLDS.items():
         if type(world) is type(ours) and getattr(world, "kind", None) == getattr(ours, "kind", None):
             options = {field.name: getattr(world, field.name) for field in dataclasses.fields(ours)}

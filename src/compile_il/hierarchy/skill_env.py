@@ -2,7 +2,7 @@
 
 An action of the wrapped environment is a number: first those of the environment itself, then one for each skill, which
 runs until it stops by itself or the episode ends. To a library that knows nothing of options, either is one step: its
-reward is Σ γ^i r_i over what happened inside, and `info` says how many steps that were and γ to their power, for
+reward is Σ γ^i r_i over what happened inside, and `info` says how many steps that were, γ to their power and Σ r_i, for
 learners that know what to do with it.
 """
 
@@ -63,14 +63,16 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         skill = int(action) - self.num_actions
         self._running = self._running.follow(max(skill, 0))
-        total, discount, num_steps, over = 0.0, 1.0, 0, False
+        earned, total, discount, num_steps, over = 0.0, 0.0, 1.0, 0, False
         while not over:
             taken = int(action) if skill < 0 else int(self._running.act())
             observation, reward, terminated, truncated, info = self.env.step(taken)
-            total, discount, num_steps = total + discount * float(reward), discount * self.discount, num_steps + 1
+            earned, total = earned + discount * float(reward), total + float(reward)
+            discount, num_steps = discount * self.discount, num_steps + 1
             done = self._running.arrive(np.array(taken), self._look(observation))
             over = terminated or truncated or skill < 0 or done or num_steps == self.max_steps
-        return observation, total, terminated, truncated, info | {"num_steps": num_steps, "discount": discount}
+        about = {"num_steps": num_steps, "discount": discount, "total_reward": total}
+        return observation, earned, terminated, truncated, info | about
 
     def _look(self, observation: Any) -> NDArray[Any]:
         seen = self._see(observation)

@@ -1,0 +1,175 @@
+"""Acting in Gymnasium environments: what an actor on a CPU does, wherever it runs.
+
+An actor has some environments, each at an option of its own. The agent chooses for all of them at once; then each
+option is run to its end, one environment after the other. So a trajectory has the same number of decisions everywhere,
+and none of them is still running.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from compile_il.hierarchy.agents import NO_TASK, TASK_KINDS, Agent, Choice, Situation
+from compile_il.hierarchy.learner import Learner
+from compile_il.hierarchy.settings import AgentConfig
+from compile_il.hierarchy.skill_env import SkillEnv
+from compile_il.hierarchy.trajectories import Outcomes, Trajectory
+from compile_il.model import Model
+
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+
+
+class Stage(NamedTuple):
+    """What an agent must know of environments before it acts in them."""
+
+    observation_shape: tuple[int, ...]
+    num_actions: int
+    kind: int
+    """Of its tasks; an index into `TASK_KINDS`."""
+    num_types: int
+    """Of the things that tasks are about."""
+    num_told: int
+    """Tasks that the agent is told of."""
+
+    def agent_maker(self, config: AgentConfig, model: Model | None) -> Callable[..., Agent]:
+        """Makes an agent for this stage, given a `key`."""
+        num_skills = 0 if model is None else model.config.num_skills
+
+        def make(*, key: Any) -> Agent:
+            return Agent(
+                config,
+                observation_shape=self.observation_shape,
+                num_types=self.num_types,
+                num_told=self.num_told,
+                num_options=self.num_actions + num_skills,
+                key=key,
+            )
+
+        return make
+
+
+def stage_of(env: gymnasium.Env[Any, Any], config: AgentConfig) -> Stage:
+    """The stage of an environment; one that has no tasks, as ours have, has one that is always the same."""
+    world = getattr(env.unwrapped, "world", None)
+    kind = getattr(world, "kind", TASK_KINDS[0])
+    assert isinstance(env.action_space, gymnasium.spaces.Discrete), "checked before"
+    return Stage(
+        observation_shape=tuple(env.observation_space.shape or ()),
+        num_actions=int(env.action_space.n),
+        kind=TASK_KINDS.index(kind),
+        num_types=getattr(world, "num_types", 1),
+        num_told=getattr(world, "num_tasks", 1) if config.agent == "bc" else 1,
+    )
+
+
+class Counts(NamedTuple):
+    """What happened while acting; can be added up."""
+
+    num_steps: int = 0
+    num_decisions: int = 0
+    num_skills: int = 0
+    num_episodes: int = 0
+    num_successes: int = 0
+    total_reward: float = 0.0
+    """Of the episodes that ended, not discounted."""
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Both together."""
+        total: Counts = jax.tree.map(lambda a, b: a + b, self, other)
+        return total
+
+
+class EnvActor:
+    """Some environments, and an agent that acts in them with the parameters that it is given.
+
+    Args:
+      make_env: makes an environment.
+      model: whose skills are options; None where there are none.
+      config: the settings.
+      num_environments: how many of them.
+      seed: of the environments and of the agent's choices.
+    """
+
+    def __init__(self, make_env: MakeEnv, model: Model | None, config: AgentConfig, num_environments: int, seed: int):
+        self._config, self._key = config, jax.random.key(seed)
+        envs = [make_env() for _ in range(num_environments)]
+        self._stage = stage_of(envs[0], config)
+        learner = Learner(config, self._stage.agent_maker(config, model))
+        self._treedef = jax.tree.structure(jax.eval_shape(learner.start, self._key).params)
+        self._envs = envs if model is None else [SkillEnv(env, model, discount=config.discount) for env in envs]
+        seeds = np.random.SeedSequence(seed).generate_state(num_environments)
+        self._seen = [env.reset(seed=int(s)) for env, s in zip(self._envs, seeds, strict=True)]
+        self._earned = np.zeros(num_environments)
+
+        def choose(params: Any, situations: Situation, key: Any) -> Choice:
+            agent = learner.agent(params)
+            return jax.vmap(agent.choose)(situations, jax.random.split(key, num_environments))
+
+        self._choose = jax.jit(choose)
+
+    def unroll(self, leaves: list[Any]) -> tuple[Trajectory, Counts]:
+        """One trajectory of each environment, stacked along the first axis.
+
+        Args:
+          leaves: the agent's parameters, in the order of their tree.
+        """
+        params = jax.tree.unflatten(self._treedef, [jnp.asarray(leaf) for leaf in leaves])
+        situations, choices, results, total = [self._situations()], [], [], Counts()
+        for _ in range(self._config.trajectory_length):
+            self._key, key = jax.random.split(self._key)
+            choice: Choice = jax.tree.map(np.asarray, self._choose(params, situations[-1], key))
+            steps = [self._run(number, int(option)) for number, option in enumerate(choice.option)]
+            choices.append(choice)
+            results.append([(reward, discount) for reward, discount, _ in steps])
+            for _, _, counts in steps:
+                total = total.plus(counts)
+            situations.append(self._situations())
+        rewards, discounts = np.moveaxis(np.array(results, np.float32), 0, 1).transpose(2, 0, 1)
+        stacked: Situation = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *situations)
+        return Trajectory(
+            situations=stacked,
+            options=np.stack([choice.option for choice in choices], axis=1),  # type: ignore[arg-type]
+            log_probs=np.stack([choice.log_prob for choice in choices], axis=1),  # type: ignore[arg-type]
+            outcomes=Outcomes(rewards, discounts, np.ones(rewards.shape, bool)),  # type: ignore[arg-type]
+        ), total
+
+    def _run(self, number: int, option: int) -> tuple[float, float, Counts]:
+        """Runs an option to its end: its reward and discount, and what happened."""
+        env = self._envs[number]
+        observation, reward, terminated, truncated, info = env.step(option)
+        over = bool(terminated or truncated)
+        self._earned[number] += info.get("total_reward", reward)
+        counts = Counts(
+            num_steps=info.get("num_steps", 1),
+            num_decisions=1,
+            num_skills=int(option >= self._stage.num_actions),
+            num_episodes=int(over),
+            num_successes=int(over and bool(info.get("success", False))),
+            total_reward=float(self._earned[number]) if over else 0.0,
+        )
+        self._seen[number] = (observation, info)
+        if over:
+            self._earned[number] = 0.0
+            self._seen[number] = env.reset()
+        return float(reward), 0.0 if over else float(info.get("discount", self._config.discount)), counts
+
+    def _situations(self) -> Situation:
+        stage, num = self._stage, len(self._envs)
+        tasks = [_remaining(info, stage.num_told) for _, info in self._seen]
+        return Situation(
+            observation=np.stack([observation for observation, _ in self._seen]),  # type: ignore[arg-type]
+            kind=np.full(num, stage.kind, np.int32),  # type: ignore[arg-type]
+            tasks=np.stack(tasks),  # type: ignore[arg-type]
+        )
+
+
+def _remaining(info: dict[str, Any], num_told: int) -> np.ndarray:
+    """The next tasks of an environment's list, `NO_TASK` behind its end."""
+    if "tasks" not in info:
+        return np.zeros(num_told, np.int32)
+    left = np.asarray(info["tasks"], np.int32)[info["task_index"] :][:num_told]
+    return np.pad(left, (0, num_told - len(left)), constant_values=NO_TASK)

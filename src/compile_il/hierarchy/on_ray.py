@@ -1,0 +1,251 @@
+"""Actors on the CPUs of one or many machines, through Ray, and one learner here.
+
+Each actor acts with the parameters that were the newest when it began; those of the learner have moved on by the time
+its trajectories arrive, and V-trace corrects for that. An actor that dies is replaced. Everything goes through the same
+learner as on the device, so a run can be stopped and resumed; but which trajectory arrives first is for the machines to
+say, and no two runs are the same.
+"""
+
+import dataclasses
+import functools
+import os
+import socket
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from compile_il.array_names import named_leaves
+from compile_il.hierarchy.arena import TaskWorld
+from compile_il.hierarchy.env_actor import Counts, EnvActor, MakeEnv, stage_of
+from compile_il.hierarchy.impala import Losses
+from compile_il.hierarchy.learner import Learned, Learner
+from compile_il.hierarchy.on_device import Statistics
+from compile_il.hierarchy.options import make_options
+from compile_il.hierarchy.player import Player
+from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.hierarchy.trajectories import Trajectory
+from compile_il.model import Model
+from compile_il.worlds.gym import GridEnv
+
+CONNECT_SECONDS = 5.0
+MOST_DEATHS = 3
+"""Actors that may die in a row for each that there is, before something else must be wrong."""
+
+
+def require_ray() -> Any:
+    """Ray, or an error that says how to get it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise HierarchyError('Ray is not installed: pip install "compile-il[ray]", or act on the device.') from error
+    return ray
+
+
+class OnRay:
+    """Reinforcement learning with actors elsewhere; has the methods of `OnDevice`.
+
+    Args:
+      config: the settings; environments are shared out among the actors.
+      world: where the agent acts; of other environments than ours, None.
+      model: whose skills it can call; None for a low-level agent.
+      make_env: makes an environment; that of the world if None.
+      num_actors: processes that act.
+      address: of a Ray cluster, or "auto" for one on this machine; one is started here if None.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        world: TaskWorld | None,
+        model: Model | None = None,
+        *,
+        make_env: MakeEnv | None = None,
+        num_actors: int = 2,
+        address: str | None = None,
+    ):
+        _check(config, num_actors)
+        if world is not None:
+            make_options(config.agent, world, model)  # which says what does not go together
+        self.config, self.world, self.model = config, world, model
+        self._make_env = make_env or functools.partial(env_of, world)
+        self.learner = Learner(config, stage_of(self._make_env(), config).agent_maker(config, model))
+        self._update = jax.jit(self.learner.update)
+        self._num_actors, self._num_made = num_actors, 0
+        self._ray, self._ours = require_ray(), False
+        self._connect(address)
+        self._model = self._ray.put(pack(model))
+        self._under_way: dict[Any, Any] = {}
+        self._waiting: list[Trajectory] = []
+        self._num_steps = 0
+
+    def start(self) -> Learned:
+        """A fresh agent."""
+        return self.learner.start(jax.random.key(self.config.seed))
+
+    def step(self, learned: Learned, iteration: int) -> tuple[Learned, Statistics]:
+        """As many trajectories as there are environments, and the updates that follow from them."""
+        config = self.config
+        cost, total = self.learner.entropy_cost(iteration), Counts()
+        losses: list[Losses] = []
+        for _ in range(config.num_environments // config.batch_size):
+            batch, counts = self._gather(learned)
+            learned, loss = self._update(learned, batch, cost)
+            losses.append(loss)
+            total = total.plus(counts)
+        self._num_steps += total.num_steps
+        mean = jax.tree.map(lambda *leaves: jnp.mean(jnp.stack(leaves)), *losses)
+        found = {name: jnp.array([value]) for name, value in total._asdict().items()}
+        return learned, Statistics(
+            **found, policy_loss=mean.policy[None], baseline_loss=mean.baseline[None], entropy=mean.entropy[None]
+        )
+
+    def steps_after(self, iteration: int) -> int:
+        """Low-level steps since actors were started; how many an iteration has is for the options to say."""
+        del iteration
+        return self._num_steps
+
+    def players(self, learned: Learned) -> list[Player]:
+        """What has been learned."""
+        return [Player(self.learner.agent(learned.params), self.config, self.world, self.model)]
+
+    @property
+    def actors(self) -> list[Any]:
+        """Ray's handles of the actors that are at work."""
+        return list(self._under_way.values())
+
+    def close(self) -> None:
+        """Ends the actors, and Ray if it was started here."""
+        for actor in self.actors:
+            self._ray.kill(actor)
+        self._under_way = {}
+        if self._ours:
+            self._ray.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _gather(self, learned: Learned) -> tuple[Trajectory, Counts]:
+        """A batch of trajectories, in the order in which they come; actors go on with the newest parameters."""
+        newest = self._ray.put([np.asarray(leaf) for leaf in jax.tree.leaves(learned.params)])
+        while len(self._under_way) < self._num_actors:
+            self._send(self._new_actor(), newest)
+        total, deaths = Counts(), 0
+        while len(self._waiting) < self.config.batch_size:
+            (done, *_), _ = self._ray.wait(list(self._under_way), num_returns=1)
+            actor = self._under_way.pop(done)
+            try:
+                trajectories, counts = self._ray.get(done)
+            except self._ray.exceptions.RayActorError as error:
+                deaths += 1
+                if deaths > MOST_DEATHS * self._num_actors:
+                    raise HierarchyError(f"Actors die as soon as they are started: {error}") from error
+                print("An actor died and is replaced.", file=sys.stderr)
+                self._send(self._new_actor(), newest)
+                continue
+            deaths, total = 0, total.plus(counts)
+            rows = trajectories.options.shape[0]
+            self._waiting += [jax.tree.map(lambda leaf, n=n: leaf[n], trajectories) for n in range(rows)]
+            self._send(actor, newest)
+        batch, self._waiting = self._waiting[: self.config.batch_size], self._waiting[self.config.batch_size :]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *batch), total
+
+    def _send(self, actor: Any, params: Any) -> None:
+        self._under_way[actor.unroll.remote(params)] = actor
+
+    def _new_actor(self) -> Any:
+        """An actor with seeds of its own; the learner's device is not for it."""
+        number, self._num_made = self._num_made, self._num_made + 1
+        seed = int(np.random.SeedSequence([self.config.seed, number]).generate_state(1)[0])
+        options = {"num_cpus": 1, "runtime_env": {"env_vars": {"JAX_PLATFORMS": "cpu"}}}
+        make = self._ray.remote(**options)(_RemoteActor)
+        share = self.config.num_environments // self._num_actors
+        return make.remote(self._make_env, self._model, self.config, share, seed)
+
+    def _connect(self, address: str | None) -> None:
+        if self._ray.is_initialized():
+            return
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is to be sent to anybody
+            with warnings.catch_warnings():
+                # JAX warns of forks; Ray's are followed by the start of another program at once, which is no danger.
+                warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
+                # An actor that waits for a processor of its own would wait forever.
+                self._ray.init(num_cpus=self._num_actors, include_dashboard=False, **quiet)
+            self._ours = True
+            return
+        check_address(address)
+        try:
+            self._ray.init(address=address, **quiet)
+        except Exception as error:  # Ray has several classes for it
+            raise HierarchyError(
+                f"There is no Ray at {address} ({error}): start one with `ray start --head`."
+            ) from error
+
+
+class _RemoteActor(EnvActor):
+    """What Ray runs; models come to it as plain values and arrays."""
+
+    def __init__(self, make_env: MakeEnv, packed: Any, config: AgentConfig, num_environments: int, seed: int):
+        super().__init__(make_env, unpack(packed), config, num_environments, seed)
+
+
+def pack(model: Model | None) -> Any:
+    """A model as plain values and arrays."""
+    from compile_il.model_files import describe
+
+    if model is None:
+        return None
+    arrays = named_leaves(eqx.filter(model.skills, eqx.is_array))
+    return describe(model), {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def unpack(packed: Any) -> Model | None:
+    """The model again."""
+    from compile_il.model_files import build
+
+    if packed is None:
+        return None
+    description, arrays = packed
+    return build(description, arrays, Path("skills sent to an actor"))
+
+
+def env_of(world: Any) -> gymnasium.Env[Any, Any]:
+    """The environment of a grid world."""
+    return GridEnv(**{field.name: getattr(world, field.name) for field in dataclasses.fields(world)})
+
+
+def check_address(address: str) -> None:
+    """Refuses an address where nobody answers, within seconds; Ray itself would wait for a minute."""
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS):
+            pass
+    except (OSError, ValueError) as error:
+        raise HierarchyError(
+            f"Nobody answers at {address} ({error}): give host:port of a Ray cluster's head, or auto, or leave it out."
+        ) from error
+
+
+def _check(config: AgentConfig, num_actors: int) -> None:
+    if num_actors < 1:
+        raise HierarchyError(f"num_actors is {num_actors}: use at least 1.")
+    if config.num_seeds != 1:
+        raise HierarchyError(f"num_seeds is {config.num_seeds}: with actors on Ray one agent learns at a time, use 1.")
+    if config.num_environments % num_actors:
+        raise HierarchyError(
+            f"{config.num_environments} environments cannot be shared out to {num_actors} actors: make "
+            "num_environments a multiple of num_actors."
+        )

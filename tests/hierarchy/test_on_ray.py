@@ -1,0 +1,178 @@
+"""Acting on CPUs: trajectories beside a plain loop, and Ray's actors, of which one dies."""
+
+import dataclasses
+import functools
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+import compile_il as cil
+from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, SkillEnv, learn, load_player
+from compile_il.hierarchy.env_actor import EnvActor, stage_of
+from compile_il.hierarchy.learner import Learner
+from compile_il.hierarchy.on_ray import check_address, env_of
+from compile_il.training_log import read_log
+from compile_il.worlds import GridWorld
+from tests.hierarchy.test_options import SIZE, untrained
+
+SMALL = AgentConfig(num_environments=4, batch_size=4, num_ticks=6, num_levels=4, hidden_dim=8, num_maps=2, embed_dim=2)
+PICK = GridWorld(size=SIZE, num_tasks=2, num_objects=4, max_steps=9)
+VISIT = GridWorld(kind="visit", size=6, num_tasks=3, num_objects=3, max_steps=15)
+
+
+@pytest.mark.parametrize("agent", ["low-level", "hierarchical", "bc"])
+def test_trajectories_are_what_a_plain_loop_sees(agent: Any) -> None:
+    config = dataclasses.replace(SMALL, agent=agent)
+    model = None if agent == "low-level" else untrained(inference="exact")
+    make_env = functools.partial(env_of, PICK)
+    learner = Learner(config, stage_of(make_env(), config).agent_maker(config, model))
+    params = learner.start(jax.random.key(0)).params
+    actor = EnvActor(make_env, model, config, 2, seed=5)
+    first, _ = actor.unroll(jax.tree.leaves(params))
+    second, counts = actor.unroll(jax.tree.leaves(params))
+    assert counts.num_decisions == 2 * 6
+    for number, seed in enumerate(np.random.SeedSequence(5).generate_state(2)):
+        env: gymnasium.Env = make_env()
+        env = env if model is None else SkillEnv(env, model, discount=config.discount)
+        observation, info = env.reset(seed=int(seed))
+        for part in (first, second):
+            row = jax.tree.map(lambda leaf, n=number: leaf[n], part)
+            for n, option in enumerate(row.options):
+                np.testing.assert_array_equal(row.situations.observation[n], observation)
+                left = info["tasks"][info["task_index"] :]
+                told = [*left, -1, -1][: 2 if agent == "bc" else 1]
+                assert row.situations.tasks[n].tolist() == told
+                assert row.situations.kind[n] == 1
+                observation, reward, terminated, truncated, info = env.step(int(option))
+                over = terminated or truncated
+                assert row.outcomes.rewards[n] == pytest.approx(reward)
+                discount = 0 if over else config.discount ** info.get("num_steps", 1)
+                assert row.outcomes.discounts[n] == pytest.approx(discount)
+                if over:
+                    observation, info = env.reset()
+        np.testing.assert_array_equal(row.situations.observation[-1], observation)
+
+
+def test_an_environment_without_tasks_has_one_that_stays_the_same() -> None:
+    config = dataclasses.replace(SMALL, agent="low-level")
+    make_env = functools.partial(gymnasium.make, "CartPole-v1")
+    stage = stage_of(make_env(), config)
+    params = Learner(config, stage.agent_maker(config, None)).start(jax.random.key(0)).params
+    found, counts = EnvActor(make_env, None, config, 3, seed=0).unroll(jax.tree.leaves(params))
+    assert found.situations.observation.shape == (3, 7, 4)
+    assert (found.situations.tasks == 0).all()
+    assert counts.num_steps == 3 * 6
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    ray = pytest.importorskip("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+ANY_WARNING = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+@ANY_WARNING
+def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    config = AgentConfig(
+        agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32, num_maps=4,
+        learning_rate=3e-3, num_iterations=75,
+    )  # fmt: skip
+    rewards, episodes = [], []
+    with OnRay(config, VISIT, num_actors=2) as training:
+        learned = training.start()
+        for iteration in range(config.num_iterations):
+            if iteration == 25:
+                cluster.kill(training.actors[0])
+            learned, happened = training.step(learned, iteration)
+            rewards.append(float(happened.total_reward[0]))
+            episodes.append(int(happened.num_episodes[0]))
+        assert len(training.actors) == 2
+    assert "An actor died and is replaced." in capsys.readouterr().err
+    first, last = (sum(rewards[part]) / sum(episodes[part]) for part in (slice(20), slice(-20, None)))
+    assert last > 1.25 * first, "rewards do not rise"
+
+
+@ANY_WARNING
+def test_a_learner_that_was_stopped_goes_on(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = untrained(inference="exact")
+    step, steps = OnRay.step, []
+
+    def interrupted(self: OnRay, state: Any, iteration: int) -> Any:
+        steps.append(iteration)
+        if len(steps) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, state, iteration)
+
+    monkeypatch.setattr(OnRay, "step", interrupted)
+    settings: dict[str, Any] = {"config": SMALL, "num_iterations": 3, "actors": "ray", "progress": False}
+    with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 3"):
+        learn(PICK, model, out=tmp_path / "run", **settings)
+    player = learn(PICK, model, out=tmp_path / "run", resume=True, **settings)
+    assert steps == [0, 1, 2]
+    assert read_log(tmp_path / "run")[-1]["iteration"] == 3
+    assert 0 <= load_player(tmp_path / "run").evaluate(num_levels=4).success <= 1
+    assert player.world == PICK
+
+
+@ANY_WARNING
+def test_actors_that_cannot_live_are_not_replaced_forever(cluster: Any) -> None:
+    def make_env() -> Any:
+        if os.getpid() != parent:
+            os._exit(1)
+        return env_of(VISIT)
+
+    parent = os.getpid()
+    config = dataclasses.replace(SMALL, agent="low-level")
+    die = pytest.raises(HierarchyError, match="die as soon as they are started")
+    with OnRay(config, VISIT, make_env=make_env, num_actors=1) as training, die:
+        training.step(training.start(), 0)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nobody", "nowhere.invalid:80"])
+def test_an_address_that_does_not_answer_is_told_within_seconds(address: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(HierarchyError, match="Nobody answers at"):
+        check_address(address)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_actors": 0}, "num_actors is 0"),
+        ({"num_actors": 3}, "cannot be shared out to 3 actors"),
+        ({"num_seeds": 2}, "one agent learns at a time"),
+        ({"actors": "cloud"}, '\'cloud\': use "device" or "ray"'),
+        ({"agent": "hierarchical"}, "needs skills"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(HierarchyError, match=message):
+        learn(VISIT, config=SMALL, **{"actors": "ray", "agent": "low-level", **settings})
+
+
+def test_ray_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(HierarchyError, match=r'pip install "compile-il\[ray\]"'):
+        learn(VISIT, config=SMALL, agent="low-level", actors="ray")
+
+
+def test_an_agent_elsewhere_has_no_levels_to_be_scored_on() -> None:
+    config = dataclasses.replace(SMALL, agent="low-level")
+    maker = stage_of(env_of(VISIT), config).agent_maker(config, None)
+    player = cil.hierarchy.Player(maker(key=jax.random.key(0)), config, None, None)
+    with pytest.raises(HierarchyError, match="no levels to draw"):
+        player.evaluate()
