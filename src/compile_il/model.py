@@ -94,6 +94,8 @@ class Model:
     config: Config
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
+    world: str | None = None
+    """The name of the world that made the demonstrations, where it was one of ours."""
 
     def __repr__(self) -> str:
         space, config = self.skills.space, self.config

@@ -40,6 +40,7 @@ def describe(model: Model) -> dict[str, Any]:
         "settings": model.config.to_json(),
         "space": dataclasses.asdict(model.skills.space),
         "duration_rate": model.duration_rate,
+        "world": model.world,
     }
 
 
@@ -54,11 +55,11 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
     try:
         config = Config.from_json(description["settings"])
         space = _space(description["space"])
-        rate = float(description["duration_rate"])
+        rate, world = float(description["duration_rate"]), description.get("world")
         shapes = eqx.filter_eval_shape(new_skills, config, space, _blank_scaling(space), jax.random.key(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
-    return Model(fill_shapes(shapes, arrays, place), config, rate)
+    return Model(fill_shapes(shapes, arrays, place), config, rate, world)
 
 
 def _place_of_model(folder: Path) -> Path:

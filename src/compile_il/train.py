@@ -19,7 +19,7 @@ from compile_il.model import Model
 from compile_il.objectives import make_losses, new_skills
 from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
 from compile_il.sources import Source, scaling_of
-from compile_il.worlds import World
+from compile_il.worlds import World, name_of
 
 BATCHES_AHEAD = 32
 """Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
@@ -152,7 +152,7 @@ class Trainer:
 
     def _model(self, seed: int, params: Any) -> Model:
         skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
-        return Model(skills, self.config, self.rate)
+        return Model(skills, self.config, self.rate, name_of(self.source.world))
 
     def models(self, state: Trained) -> list[Model]:
         """The model of each seed."""
@@ -176,9 +176,10 @@ def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
 
 def learning_rates(config: Config) -> optax.Schedule:
     """Constant, then down to zero: steps that get smaller average out what the last batches happened to say."""
+    if not config.cooldown:
+        return optax.schedules.constant_schedule(config.learning_rate)
     last = max(round(config.cooldown * config.num_iterations), 1)
-    begin = config.num_iterations - last if config.cooldown else config.num_iterations
-    return optax.schedules.linear_schedule(config.learning_rate, 0.0, last, begin)
+    return optax.schedules.linear_schedule(config.learning_rate, 0.0, last, config.num_iterations - last)
 
 
 def _make_once(make: Callable[[Key[Array, " seeds"]], Any], keys: Key[Array, " seeds"]) -> Any:

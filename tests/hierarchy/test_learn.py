@@ -108,6 +108,14 @@ def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any],
         learn(world, **settings)
 
 
+def test_skills_of_another_world_are_refused(model: cil.Model, tmp_path: Path) -> None:
+    visiting = dataclasses.replace(model, world="grid-visit")
+    with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):
+        learn(WORLD, visiting, config=SMALL)
+    read = cil.load(visiting.save(tmp_path / "model"))
+    assert read.world == "grid-visit"
+
+
 def test_agents_of_other_worlds_cannot_be_saved(tmp_path: Path) -> None:
     player = learn(TwoStates(max_steps=3), config=SMALL, agent="low-level", progress=False)
     with pytest.raises(HierarchyError, match="worlds of this package"):

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Int, Shaped
 from compile_il.hierarchy.settings import AgentKind, HierarchyError
 from compile_il.model import Model
 from compile_il.running import AnySkills
-from compile_il.worlds import ActingWorld
+from compile_il.worlds import ActingWorld, name_of
 from compile_il.worlds.world import KEY_KIND
 
 
@@ -133,6 +133,11 @@ def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
         raise HierarchyError(
             f"The agent 'bc' has skills of whole demonstrations, and this model's have {model.config.num_segments} "
             'segments: train one with num_segments=1 and num_skills=128, or use agent "hierarchical".'
+        )
+    if model.world is not None and model.world != name_of(world):
+        raise HierarchyError(
+            f"The skills were trained in {model.world}, and this is {name_of(world) or 'another world'}: train skills "
+            "in this one."
         )
     seen, space = observation_of(world), model.skills.space
     given = ("x".join(map(str, space.observation_shape)) or "symbols", space.num_actions or "continuous")

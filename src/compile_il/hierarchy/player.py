@@ -21,7 +21,7 @@ from compile_il.hierarchy.playing import play_all
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.model import Model
 from compile_il.runs import AGENT_FOLDER
-from compile_il.worlds import WORLDS, make_world
+from compile_il.worlds import WORLDS, make_world, name_of
 from compile_il.worlds.world import KEY_KIND
 
 FORMAT = 1
@@ -125,9 +125,9 @@ def num_told(config: AgentConfig, world: TaskWorld) -> int:
 
 
 def _describe(world: TaskWorld | None) -> dict[str, Any]:
-    for name, ours in WORLDS.items():
-        if type(world) is type(ours) and getattr(world, "kind", None) == getattr(ours, "kind", None):
-            options = {field.name: getattr(world, field.name) for field in dataclasses.fields(ours)}
-            options.pop("kind", None)
-            return {"name": name, "options": options}
-    raise HierarchyError("Only agents in worlds of this package can be saved.")
+    name = name_of(world)
+    if name is None:
+        raise HierarchyError("Only agents in worlds of this package can be saved.")
+    options = {field.name: getattr(world, field.name) for field in dataclasses.fields(WORLDS[name])}
+    options.pop("kind", None)
+    return {"name": name, "options": options}

@@ -28,6 +28,7 @@ __all__ = [
     "World",
     "WorldError",
     "make_world",
+    "name_of",
 ]
 
 WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
@@ -55,6 +56,16 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
                 f"World {name!r} has no option {option!r}{_suggest(option, known)} It has: {', '.join(known)}."
             )
     return dataclasses.replace(world, **options)
+
+
+def name_of(world: object) -> str | None:
+    """The public name of a world, whatever its options; None of one that is not ours."""
+    alike = (name for name, ours in WORLDS.items() if _kind(ours) == _kind(world))
+    return next(alike, None)
+
+
+def _kind(world: object) -> tuple[type, object]:
+    return type(world), getattr(world, "kind", None)
 
 
 def _suggest(word: str, known: list[str]) -> str:
