@@ -46,10 +46,11 @@ def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
     assert [section.splitlines()[0] for section in sections] == [heading(name) for name in get_args(StudyName)]
     for name, section in zip(get_args(StudyName), sections, strict=True):
         assert "Scale: short (" in section
-        assert ("Seed: 0." if name == "qualitative" else "Seeds: 0 to 4.") in section
+        seeds = {"qualitative": "Seed: 0.", "figure5": "Seeds: 0 to 2."}.get(name, "Seeds: 0 to 4.")
+        assert seeds in section
         assert "Hardware: one Some GPU. Commit: 0123abc. Wall time: " in section
         assert f"[{name}.json](./{name}.json)" in section
-        assert section.count("![") == {"figure4": 1, "figure7": 1, "qualitative": 5}.get(name, 0)
+        assert section.count("![") == {"figure4": 1, "figure5": 1, "figure7": 1, "qualitative": 5}.get(name, 0)
     num_parts = sum(len(result["figures"]) for result in read_studies(tmp_path).values())
     assert f"All of these took {duration(num_parts * made_up.WALL_TIME)}." in text
     assert "| CompILE | 2 | 40.0 % | 30.0 % | 1.5 |" in sections[-1]

@@ -7,6 +7,8 @@ import pytest
 from matplotlib.axes import Axes
 from PIL import Image
 
+from compile_il.reproduce.agent_figures import draw_curves, panels_of, smooth
+from compile_il.reproduce.draw import study_cells
 from compile_il.reproduce.pictures import drawn_from, pictures_of, save_picture
 from compile_il.reproduce.score_figures import COLORS, Dot, dots_of, draw_scores, methods_of
 from compile_il.reproduce.segment_figures import draw_segments
@@ -102,3 +104,20 @@ def test_pictures_tell_their_source_and_are_the_same_each_time(tmp_path: Path) -
         assert "Software" not in image.info
     source.write_text("{}")
     assert image.info["Source"] != drawn_from(source)
+
+
+def test_curves_are_those_of_the_agents() -> None:
+    result = made_up.result("figure5")
+    panels = panels_of(result)
+    assert len(panels) == 8
+    np.testing.assert_array_equal(panels["grid-visit, 3 tasks, dense"]["low-level"].success, [[np.nan, 50], [25, 100]])
+    figure = draw_curves(result)
+    drawn = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in drawn] == list(panels)
+    for axes in drawn:
+        assert len(axes.lines) == 4 * 2 * 2  # agents, seeds, as it came and smoothed
+        np.testing.assert_array_equal(axes.lines[2].get_ydata(), [25, 100])
+        np.testing.assert_allclose(axes.lines[3].get_ydata(), [25, 0.7 * 25 + 0.3 * 100])
+    np.testing.assert_array_equal(smooth(np.array([np.nan, 50.0])), [np.nan, 50])
+    (row, *_) = study_cells(result).rows
+    assert row == ["grid-visit, 3 tasks, dense", *["50.0 ± 14.1"] * 4]

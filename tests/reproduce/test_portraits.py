@@ -110,7 +110,7 @@ def test_runs_are_those_of_a_plain_loop(inference: str) -> None:
 
 def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
-    portrait = portray(PART, [model("exact")], print)["portrait"]
+    portrait = portray(PART, [model("exact")], Path(), print)["portrait"]
     assert json.loads(json.dumps(portrait)) == portrait, "a part that is done is read back from its file"
     level = np.array([list(row) for row in portrait["level"]])
     assert 0 <= portrait["found"] < len(portrait["skills"]) == TINY["num_skills"]
@@ -131,7 +131,7 @@ def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_early_has_soft_segments_alone() -> None:
     early = dataclasses.replace(PART, early=True)
-    portrait = portray(early, [model("relaxed")], print)["portrait"]
+    portrait = portray(early, [model("relaxed")], Path(), print)["portrait"]
     assert set(portrait) == {"segments"}
     assert set(portrait["segments"]) == {"boundaries", "tasks", "probs", "sample"}
 

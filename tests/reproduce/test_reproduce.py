@@ -12,9 +12,13 @@ import pytest
 from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
 from compile_il.config import Config
-from compile_il.reproduce import parts, runner, studies
+from compile_il.hierarchy import AgentConfig, OnDevice
+from compile_il.reproduce import agents, parts, runner, studies
+from compile_il.reproduce.agent_figures import AGENT_COLORS
+from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.train import Trainer
+from compile_il.worlds import GridWorld
 
 TINY = Config(num_iterations=4, batch_size=8, hidden_dim=16, num_skills=3, num_seeds=2)
 PART = parts.Part("tiny", "symbols", TINY, test_tasks=(3,), num_test=8)
@@ -27,13 +31,55 @@ def test_studies_are_complete(name: StudyName, scale: Scale) -> None:
     names = [part.name for part in study.parts]
     assert len({runner.slug(name) for name in names}) == len(names)
     assert {part.config.inference for part in study.parts} >= {"relaxed"}
-    num_seeds = 1 if name == "qualitative" else 2 if scale == "smoke" else 5
+    num_seeds = 1 if name in ("qualitative", "figure5") else 2 if scale == "smoke" else 5
     assert all(part.config.num_seeds == num_seeds for part in study.parts)
     if scale == "paper":
         compared = [part for part in study.parts if part.surprisal or part.config.inference == "relaxed"]
         longest = max(part.config.num_iterations for part in compared)
         assert longest == (500_000 if name.startswith("table") else 50_000)
         assert all(part.config.num_iterations == longest for part in compared if not getattr(part, "early", False))
+
+
+def test_every_panel_has_every_agent() -> None:
+    parts_of = studies.make_study("figure5", "short").parts
+    panels = {part.name.split(": ")[0] for part in parts_of}
+    assert len(panels) == 2 * 2 * 2
+    assert {part.name for part in parts_of} == {f"{panel}: {agent}" for panel in panels for agent in AGENT_COLORS}
+    for part in parts_of:
+        assert isinstance(part, AgentPart)
+        assert part.agent.num_seeds == 3
+        assert part.config.hidden_dim == 128
+        assert part.needs_models == ("low-level" not in part.name)
+        assert part.name.startswith(f"{part.world}, {part.num_tasks} tasks, {part.reward}")
+    bc = next(part for part in parts_of if part.name.endswith("VAE-BC"))
+    assert (bc.config.num_segments, bc.config.num_skills) == (1, 128)
+
+
+def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = GridWorld(size=6, num_tasks=1, num_objects=2, max_steps=8)
+    monkeypatch.setattr(agents, "make_world", lambda name, **options: world)
+    sizes = studies.AGENT_SIZES["smoke"]
+    part = AgentPart("a: low-level", "grid-pickup", TINY, agent=AgentConfig(agent="low-level", **sizes), num_test=4)
+    step, steps = OnDevice.step, []
+
+    def interrupted(self: OnDevice, state: Any, iteration: int) -> Any:
+        steps.append(iteration)
+        if len(steps) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, state, iteration)
+
+    monkeypatch.setattr(OnDevice, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 2"):
+        parts.run_part(part, tmp_path, print, agents.teach)
+    found = parts.run_part(part, tmp_path, print, agents.teach)
+    assert steps == [0, 1]
+    assert found["curve"]["steps"] == [8 * 4, 2 * 8 * 4]
+    assert len(found["curve"]["success"]) == len(found["played"]) == 2
+    assert parts.run_part(part, tmp_path, print, agents.teach) == found
+    study = studies.Study("figure5", "a title", (part,))
+    assert study.num_seeds == 2
+    result = runner.reproduce(study, "smoke", work=tmp_path / "work", out=tmp_path / "figure5.json", say=print)
+    assert result["seeds"] == [0, 1]
 
 
 def figures(found: dict[str, Any]) -> Any:

@@ -28,7 +28,7 @@ class Reproduce:
     """
 
     name: Annotated[Names, tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
-    """table1, table2, table3, figure4, figure7, qualitative, or all."""
+    """table1, table2, table3, figure4, figure5, figure7, qualitative, or all."""
     scale: Scale = "short"
     """smoke: two steps of tiny networks; short: minutes on one accelerator; paper: the paper's iterations."""
     results: Path = Path("results")

@@ -103,8 +103,24 @@ def learn(
         training = OnDevice(config, where, model)
     else:
         raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
+    players = run_training(
+        training, model, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds
+    )
+    return players[0]
+
+
+def run_training(
+    training: OnDevice | OnRay,
+    model: Model | None,
+    out: str | os.PathLike[str] | None,
+    *,
+    resume: bool = False,
+    progress: bool | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> list[Player]:
+    """As `learn`, for a training that is set up; gives the agents of all seeds, the best one, which is kept, first."""
     with contextlib.closing(training):
-        data = f"{where} with {_fingerprint(model)}"
+        data = f"{training.world} with {_fingerprint(model)}"
         return _run(training, data, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)
 
 
@@ -116,7 +132,7 @@ def _run(
     resume: bool,
     progress: bool | None,
     checkpoint_seconds: float,
-) -> Player:
+) -> list[Player]:
     config = training.config
     if out is None:
         return _learn(training, UnderWay(training.start()), progress)
@@ -130,15 +146,15 @@ def _run(
         with TrainingLog(folder, resumed_at=last.iteration) as log:
             traces = Traces(checkpoints, checkpoint_seconds, log)
             run = UnderWay(last.state, last.iteration, last.seconds, request, traces)
-            player = _learn(training, run, progress)
+            players = _learn(training, run, progress)
         with request.unbroken():
-            player.save(folder, overwrite=True)
+            players[0].save(folder, overwrite=True)
     if request.requested:  # too late to stop anything here, but not for what the caller does next
         raise Stopped(run.iteration, config.num_iterations)
-    return player
+    return players
 
 
-def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None) -> Player:
+def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None) -> list[Player]:
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
@@ -157,7 +173,7 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None
                 since, happened, last = run.seconds, None, run.iteration
             run.save_if_due()
         run.save()
-        return _best(training, run.state, bar)
+        return _ranked(training, run.state, bar)
 
 
 def _add(left: Statistics, right: Statistics) -> Statistics:
@@ -195,16 +211,19 @@ def _tell(run: UnderWay[Any], rows: list[Row], bar: ProgressBar) -> None:
         run.traces.log.write(best._asdict() | {"by_seed": [row._asdict() for row in rows]})
 
 
-def _best(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Player:
+def _ranked(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> list[Player]:
+    """The agents of all seeds, the one with the most success on levels for choosing first."""
     players = training.players(state)
     if len(players) == 1:
-        return players[0]
+        return players
     success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
-    best = int(np.argmax(success))
-    others = ", ".join(f"{100 * value:.1f}" for seed, value in enumerate(success) if seed != best)
-    kept = f"success {100 * success[best]:.1f} % on levels for choosing"
-    bar.say(f"Kept seed {best} of {len(players)}: {kept}, the others {others}.")
-    return players[best]
+    order = sorted(range(len(players)), key=lambda seed: -success[seed])
+    values = [f"{100 * success[seed]:.1f}" for seed in order]
+    bar.say(
+        f"Kept seed {order[0]} of {len(players)}: success {values[0]} % on levels for choosing, the others "
+        f"{', '.join(values[1:])}."
+    )
+    return [players[seed] for seed in order]
 
 
 def _changed(config: AgentConfig, settings: dict[str, Any]) -> AgentConfig:

@@ -21,6 +21,8 @@ def study_table(result: dict[str, Any]) -> str:
 
 def study_cells(result: dict[str, Any]) -> Cells:
     """One row a model, with scores or with what its skills do."""
+    if result["config"]["study"] == "figure5":
+        return _agent_cells(result["figures"])
     drawn = any("portrait" in part for part in result["figures"].values())
     return _skill_cells(result["figures"]) if drawn else _score_cells(result)
 
@@ -57,6 +59,17 @@ def _printed(paper: dict[str, Any], name: str, tasks: int, field: str) -> str:
         return ""
     mean, deviation = getattr(row, field)
     return f"{mean:.1f} ± {deviation:.1f}"
+
+
+def _agent_cells(found: dict[str, Any]) -> Cells:
+    """One row a panel, one column an agent: success on unseen levels, each agent doing what it thinks best."""
+    panels: dict[str, dict[str, str]] = {}
+    for name, part in found.items():
+        panel, agent = name.split(": ", 1)
+        panels.setdefault(panel, {})[agent] = spread([seed["success"] for seed in part["played"]])
+    agents = list(dict.fromkeys(agent for row in panels.values() for agent in row))
+    rows = [[panel, *(row.get(agent, "-") for agent in agents)] for panel, row in panels.items()]
+    return Cells(["per cent of levels solved", *agents], rows)
 
 
 def _skill_cells(found: dict[str, Any]) -> Cells:

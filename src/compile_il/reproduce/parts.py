@@ -57,18 +57,27 @@ class Part:
         return dataclasses.asdict(self) | plain
 
     @property
+    def needs_models(self) -> bool:
+        """Whether there is anything to be trained before it is measured."""
+        return True
+
+    @property
     def training(self) -> str:
         """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
         what = {"world": self.world, "config": self.config.settled().to_json()}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 
-Measure = Callable[[Part, list[Model], Say], dict[str, Any]]
-"""What is found out about trained models, one for each seed, as plain values for a result file."""
+Measure = Callable[[Part, list[Model], Path, Say], dict[str, Any]]
+"""What is found out about trained models, one for each seed, as plain values for a result file.
+
+It is given the folder of the part, for what it may have to keep on its way.
+"""
 
 
-def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
+def score_models(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
     """All scores of all seeds, by the number of tasks."""
+    del folder
     scores = {}
     for tasks in part.test_tasks:
         scores[str(tasks)] = [score(model, part, tasks) for model in models]
@@ -91,10 +100,9 @@ def run_part(
     if (found := read_done(folder, part)) is not None:
         say(f"{part.name}: done before")
         return found
-    # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
-    trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
-    state, seconds = train(trainer, (trained or folder) / part.training, lambda words: say(f"{part.name}: {words}"))
-    measured = measure(part, trainer.models(state), say)
+    folder.mkdir(parents=True, exist_ok=True)
+    models, seconds = train_models(part, trained or folder, say) if part.needs_models else ([], 0.0)
+    measured = measure(part, models, folder, say)
     found = {
         "part": part.to_json(),
         "commit": commit(),
@@ -102,10 +110,17 @@ def run_part(
         "training_seconds": round(seconds, 2),
         **measured,
     }
-    folder.mkdir(parents=True, exist_ok=True)
     with replace_file(folder / DONE) as temporary:
         temporary.write_text(json.dumps(found, indent=2) + "\n")
     return found
+
+
+def train_models(part: Part, trained: Path, say: Say) -> tuple[list[Model], float]:
+    """The models of all seeds, and the seconds that their training took, now or before."""
+    # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
+    trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
+    state, seconds = train(trainer, trained / part.training, lambda words: say(f"{part.name}: {words}"))
+    return trainer.models(state), seconds
 
 
 def is_done(folder: Path, part: Part) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compile_il.files import replace_file
+from compile_il.reproduce.agent_figures import draw_curves
 from compile_il.reproduce.score_figures import draw_scores
 from compile_il.reproduce.segment_figures import draw_segments
 from compile_il.reproduce.skill_figures import draw_skills, draw_terminations
@@ -30,6 +31,9 @@ class Picture(NamedTuple):
 def pictures_of(result: dict[str, Any]) -> list[Picture]:
     """The drawings of a study, from what stands in its result file."""
     study = result["config"]["study"]
+    if study == "figure5":
+        caption = "Episodes in which all tasks are done, while agents learn: each seed, as it came and smoothed"
+        return [Picture(study, caption, functools.partial(draw_curves, result))]
     if study.startswith("figure"):
         caption = "Mean and standard deviation over seeds of each method, for lists of three tasks and of five"
         return [Picture(study, caption, functools.partial(draw_scores, result))]

@@ -1,6 +1,7 @@
 """Models to be looked at: their soft segments, and each of their skills at work (paper, "Qualitative results")."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -39,8 +40,9 @@ class DrawnPart(Part):
     """Whether it is looked at early in training, for its soft segments alone."""
 
 
-def portray(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
+def portray(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
     """All that drawings of the first seed's model show."""
+    del folder
     assert isinstance(part, DrawnPart), "others are scored"
     portrait = {"segments": portray_segments(models[0], part.world, part.test_tasks[0])}
     if not part.early:

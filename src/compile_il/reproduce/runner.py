@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from compile_il.reproduce.agents import AgentPart, teach
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Measure, Part, Say, is_done, run_part, score_models
 from compile_il.reproduce.portraits import DrawnPart, portray
@@ -33,7 +34,7 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
     write_result(
         out,
         config={"study": study.name, "scale": scale, "parts": {name: done["part"] for name, done in found.items()}},
-        seeds=list(range(study.parts[0].config.num_seeds)),
+        seeds=list(range(study.num_seeds)),
         wall_time=sum(done["wall_time"] for done in found.values()),
         figures={name: {key: value for key, value in done.items() if key != "part"} for name, done in found.items()},
     )
@@ -52,7 +53,9 @@ def trained_folder(work: Path, scale: Scale) -> Path:
 
 
 def measure_of(part: Part) -> Measure:
-    """Whether a part is drawn or scored."""
+    """Whether a part is drawn, scored, or has agents to teach."""
+    if isinstance(part, AgentPart):
+        return teach
     return portray if isinstance(part, DrawnPart) else score_models
 
 

@@ -1,13 +1,16 @@
 """Which models each table and figure needs, at three scales."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from compile_il.baselines import surprisal_settings, vae_bc_settings
 from compile_il.config import Config
+from compile_il.hierarchy.settings import AgentConfig, AgentKind
+from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import TITLES, Scale, StudyName
 from compile_il.reproduce.parts import Part
 from compile_il.reproduce.portraits import DrawnPart
+from compile_il.worlds.world import Reward
 
 PAPER_SIZES: dict[str, Any] = {"batch_size": 256, "hidden_dim": 256, "num_maps": 64, "num_seeds": 5}
 SMOKE_SIZES: dict[str, Any] = {"batch_size": 8, "hidden_dim": 16, "num_maps": 4, "num_seeds": 2, "num_iterations": 2}
@@ -19,6 +22,17 @@ ITERATIONS: dict[Scale, dict[str, int]] = {
     "paper": {"relaxed grid": 50_000, "relaxed reacher": 500_000, "exact grid": 20_000, "exact reacher": 20_000},
 }
 """Steps of training by engine and world; the paper's are 50,000, and 500,000 for the reacher."""
+AGENT_SIZES: dict[Scale, dict[str, Any]] = {
+    "smoke": {
+        **{"num_iterations": 2, "num_environments": 8, "batch_size": 8, "num_ticks": 4, "num_levels": 8},
+        **{"hidden_dim": 8, "num_maps": 2, "embed_dim": 2, "num_seeds": 2},
+    },
+    "short": {"num_iterations": 400, "half_precision": True, "num_seeds": 3},
+    "paper": {"num_iterations": 4_000, "half_precision": True, "num_seeds": 3},
+}
+"""Of agents; the paper does not say how long its agents learn."""
+AGENT_SKILL_UNITS = 128
+"""Hidden units of the models whose skills agents have, as in the paper."""
 EARLY = 100
 """A model that is looked at early has had one in so many of the steps."""
 NUM_LEVELS = 1000
@@ -33,6 +47,12 @@ class Study:
     title: str
     parts: tuple[Part, ...]
 
+    @property
+    def num_seeds(self) -> int:
+        """Models, or agents, of each part."""
+        first = self.parts[0]
+        return first.agent.num_seeds if isinstance(first, AgentPart) else first.config.num_seeds
+
 
 def make_study(name: StudyName, scale: Scale) -> Study:
     """The models that a table or a figure needs."""
@@ -41,6 +61,7 @@ def make_study(name: StudyName, scale: Scale) -> Study:
         "table2": _reacher("gaussian"),
         "table3": _sweeps(),
         "figure4": _grids("categorical"),
+        "figure5": _agents(),
         "figure7": _grids("gaussian"),
         "qualitative": _portraits(),
     }[name]
@@ -50,6 +71,11 @@ def make_study(name: StudyName, scale: Scale) -> Study:
 def at_scale(part: Part, scale: Scale) -> Part:
     """The same part with the scale's sizes."""
     sized = _tiny(part) if scale == "smoke" else _full(part, ITERATIONS[scale])
+    if isinstance(part, AgentPart):
+        units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
+        config = dataclasses.replace(sized.config, num_seeds=1, hidden_dim=units)
+        agent = dataclasses.replace(part.agent, **AGENT_SIZES[scale])
+        return dataclasses.replace(part, config=config, agent=agent, num_test=sized.num_test)
     if not isinstance(part, DrawnPart):
         return sized
     # One model is enough to look at.
@@ -121,6 +147,28 @@ def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
         if codes == "categorical":
             parts.append(Part(f"{world}, exact", world, Config(num_skills=32, policy_layers=2)))
             parts.append(Part(f"{world}, exact, effects", world, Config(effects=True, policy_layers=2)))
+    return parts
+
+
+def _agents() -> list[Part]:
+    """Eight panels, each with the paper's agents and one that has skills of the exact engine."""
+    parts: list[Part] = []
+    for world in ("grid-visit", "grid-pickup"):
+        skills = {
+            "hierarchical, exact": Config(effects=world == "grid-pickup", policy_layers=2),
+            "hierarchical, CompILE": relaxed(world),
+            "VAE-BC": relaxed(world, num_segments=1, num_skills=128),
+            "low-level": Config(),
+        }
+        kinds: dict[str, AgentKind] = {"VAE-BC": "bc", "low-level": "low-level"}
+        for reward in get_args(Reward):
+            for tasks in (3, 5):
+                for name, config in skills.items():
+                    agent = AgentConfig(agent=kinds.get(name, "hierarchical"))
+                    panel = f"{world}, {tasks} tasks, {reward}"
+                    parts.append(
+                        AgentPart(f"{panel}: {name}", world, config, agent=agent, num_tasks=tasks, reward=reward)
+                    )
     return parts
 
 

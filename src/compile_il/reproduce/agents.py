@@ -1,0 +1,62 @@
+"""Agents in one panel of figure 5: skills are trained as a part's model is, then agents learn with them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compile_il.hierarchy.learn import run_training
+from compile_il.hierarchy.on_device import OnDevice
+from compile_il.hierarchy.settings import AgentConfig
+from compile_il.model import Model
+from compile_il.reproduce.parts import Part, Say
+from compile_il.runs import holds_run
+from compile_il.training_log import read_log
+from compile_il.worlds import make_world
+from compile_il.worlds.world import Reward
+
+NUM_POINTS = 40
+"""Of a learning curve in a result file."""
+MAX_STEPS = 50
+"""Of an episode, as in the paper."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentPart(Part):
+    """Agents of one kind in one panel. The part's config is that of their skills; low-level agents have none."""
+
+    agent: AgentConfig = dataclasses.field(default_factory=AgentConfig)
+    num_tasks: int = 3
+    reward: Reward = "dense"
+
+    @property
+    def needs_models(self) -> bool:
+        """Whether there are skills to be trained."""
+        return self.agent.agent != "low-level"
+
+
+def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+    """Learning curves of all seeds, and how well each does in the end on unseen levels, at its best."""
+    assert isinstance(part, AgentPart), "others are scored or drawn"
+    world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=MAX_STEPS)
+    run = folder / "agents"
+    say(f"{part.name}: agents learn")
+    model = models[0] if models else None
+    training = OnDevice(part.agent, world, model)
+    players = run_training(training, model, run, resume=holds_run(run), progress=False)
+    played = [player.evaluate(num_levels=part.num_test)._asdict() for player in players]
+    say(f"{part.name}: success {100 * np.mean([seed['success'] for seed in played]):.1f} %")
+    rows = read_log(run)
+    return {"curve": curve_of(rows), "played": played, "learning_seconds": rows[-1]["seconds"]}
+
+
+def curve_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Some points of a log: steps of one seed, then success and reward of each seed."""
+    chosen = [rows[i] for i in sorted(set(np.linspace(0, len(rows) - 1, NUM_POINTS).astype(int).tolist()))]
+
+    def of(name: str) -> list[list[float | None]]:
+        columns = zip(*(row["by_seed"] for row in chosen), strict=True)
+        return [[None if seed[name] is None else round(seed[name], 4) for seed in column] for column in columns]
+
+    return {"steps": [int(row["steps"]) for row in chosen], "success": of("success"), "reward": of("reward")}
