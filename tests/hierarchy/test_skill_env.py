@@ -48,7 +48,7 @@ def test_a_skill_is_one_step_to_whoever_calls_it() -> None:
     observation, reward, terminated, truncated, info = env.step(ROUND_TRIP)
     assert observation.tolist() == [1, 0]
     assert (reward, terminated, truncated) == (0.5, False, False)  # nothing, then 1 a step later
-    assert info == {"place": 0, "num_steps": 2, "discount": 0.25}
+    assert info == {"place": 0, "num_steps": 2, "discount": 0.25, "total_reward": 1.0}
     _, reward, *_, info = env.step(STAY_OR_BACK)
     assert (reward, info["num_steps"], info["discount"]) == (0.1, 1, 0.5)
     env.step(GO)
