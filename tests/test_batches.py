@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from compile_il.batches import Batch, batch_of, draw_batch, frame_budget, pick, sum_of_fitting, unpack
+from compile_il.batches import Batch, acts, batch_of, draw_batch, frame_budget, pick, sum_of_fitting, unpack
 from compile_il.demos import UNKNOWN
 from compile_il.exact import objective
 from compile_il.exact.recursion import exactly
@@ -73,6 +73,32 @@ def test_data_agrees_with_padded(max_length: int) -> None:
     last_frames = unpack(batch.frames, batch, max_length + 1)
     for row, observations, n in zip(last_frames, demos.observations, demos.lengths, strict=True):
         np.testing.assert_array_equal(row[n], observations[n])
+
+
+@pytest.mark.parametrize("num_frames", [32, 20])
+def test_gradients_find_their_frames(num_frames: int) -> None:
+    """Two of the demonstrations have no room in the smaller batch."""
+    batch, max_length = batch_of(vector_demos(), num_frames, 9), 11
+    weights = jax.random.normal(jax.random.key(0), (len(batch.first), max_length))
+    counted = (np.arange(max_length) <= batch.lengths[:, None]) & batch.fits[:, None]
+
+    def total(table: Array) -> Array:
+        return jnp.sum(jnp.where(counted, weights * jnp.tanh(table), 0.0))
+
+    scores = jax.random.normal(jax.random.key(1), (num_frames,))
+    found = jax.grad(lambda scores: total(unpack(scores, batch, max_length)))(scores)
+    rows = np.minimum(batch.first[:, None] + np.arange(max_length), num_frames - 1)
+    np.testing.assert_allclose(found, jax.grad(lambda scores: total(scores[rows]))(scores), rtol=1e-6)
+    padding = jax.grad(lambda scores: jnp.sum(jnp.where(counted, 0.0, unpack(scores, batch, max_length))))(scores)
+    used = int((batch.lengths[batch.fits] + 1).sum())
+    np.testing.assert_array_equal(padding[:used], 0)
+
+
+@pytest.mark.parametrize("num_frames", [32, 20])
+def test_no_action_is_taken_where_a_demonstration_ends(num_frames: int) -> None:
+    batch = batch_of(vector_demos(), num_frames, 9)
+    ends = (batch.first + batch.lengths)[batch.fits]
+    assert np.flatnonzero(~np.asarray(acts(batch))).tolist() == ends.tolist()
 
 
 def test_labels_travel() -> None:

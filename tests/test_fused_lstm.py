@@ -41,7 +41,9 @@ def values_and_gradients(function: Any, cell: Any, inputs: Any, mask: Any) -> An
 
     def loss(arguments: Any) -> Any:
         encodings = function(*arguments)
-        return jnp.sum(jnp.sin(encodings + jnp.arange(encodings.size).reshape(encodings.shape))), encodings
+        return jnp.sum(
+            jnp.sin(encodings + jnp.arange(encodings.size, dtype=jnp.float32).reshape(encodings.shape))
+        ), encodings
 
     (_, encodings), gradients = jax.value_and_grad(loss, has_aux=True)((cell, inputs, mask))
     return encodings, gradients
@@ -113,12 +115,13 @@ def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
     """Teams of four and eight, with few rows and with many, and more programs than run at a time."""
 
     def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
-        return encode_batch(cell, inputs, mask, launch=Launch(weight_dtype=dtype), interpret=False)
+        launch = Launch(weight_dtype=dtype, precision=jax.lax.Precision.DEFAULT)  # as it runs in training
+        return encode_batch(cell, inputs, mask, launch=launch, interpret=False)
 
     arguments = jax.vmap(lambda seed: example(rows, hidden=256, seed=seed))(jnp.arange(num_members))
-    with jax.default_matmul_precision("highest"):
+    with jax.default_matmul_precision("highest"):  # of all products that are not the kernel's
         expected = jax.vmap(functools.partial(values_and_gradients, by_scan))(*arguments)
-    found = jax.vmap(functools.partial(values_and_gradients, by_teams))(*arguments)
+        found = jax.vmap(functools.partial(values_and_gradients, by_teams))(*arguments)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert np.abs(one - other).max() <= (2e-2 if dtype == jnp.bfloat16 else 2e-3) * np.abs(other).max()
 
@@ -150,3 +153,14 @@ def test_other_sizes_fall_back_to_the_scan() -> None:
 def test_without_a_hopper_gpu_the_scan_is_chosen() -> None:
     jaxpr = str(jax.make_jaxpr(encode_batch)(*example(2)))
     assert ("pallas_call" in jaxpr) == on_hopper()
+
+
+def test_inputs_may_be_halved() -> None:
+    """As networks in half precision give them; encodings then have their type, and states in between do not."""
+    cell, inputs, mask = example(ROWS)
+    half = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf, (cell, inputs))
+    assert by_kernel(*half, mask).dtype == by_scan(*half, mask).dtype == jnp.bfloat16
+    expected = values_and_gradients(by_scan, cell, inputs, mask)
+    for found in (values_and_gradients(by_kernel, *half, mask), values_and_gradients(by_scan, *half, mask)):
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert np.abs(one.astype(jnp.float32) - other).max() <= 2e-2 * np.abs(other).max()

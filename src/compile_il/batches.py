@@ -16,6 +16,8 @@ from compile_il.worlds.world import Episode
 Supervision = Literal["none", "b", "z", "bz"]
 """What a learner is told: nothing, boundaries, codes, or both."""
 
+NOWHERE = -1
+"""Place of a frame that no demonstration has."""
 AnyArray = jax.Array | np.ndarray
 """Batches of a world are made on the device, batches of data on the host."""
 
@@ -164,8 +166,53 @@ def pick(batch: Batch, rows: np.ndarray) -> Batch:
     )
 
 
+def acts(batch: Batch) -> Bool[Array, " F"]:
+    """Whether an action is taken at each frame; none is where a demonstration ends."""
+    ends = jnp.where(batch.fits, batch.first + batch.lengths, UNKNOWN)
+    return ~jnp.any(jnp.arange(batch.frames.shape[0])[:, None] == ends, axis=1)
+
+
 def unpack(scores: Any, batch: Batch, max_length: int) -> Any:
-    """Per-frame scores as a padded table, B x max_length; padding repeats frames and means nothing."""
-    last = jax.tree.leaves(scores)[0].shape[0] - 1
-    index = jnp.minimum(batch.first[:, None] + jnp.arange(max_length), last)
-    return jax.tree.map(lambda values: values[index], scores)
+    """Per-frame scores as a padded table, B x max_length; padding repeats frames and means nothing.
+
+    Nor has it gradients. They are for batches whose demonstrations lie one after the other, as all do but those of
+    `pick`.
+    """
+    num_rows = jax.tree.leaves(scores)[0].shape[0]
+    first, lengths = jnp.asarray(batch.first), jnp.asarray(batch.lengths)
+    index = jnp.minimum(first[:, None] + jnp.arange(max_length), num_rows - 1)
+    # Those that found no room lie nowhere, and end where the one before them does.
+    ends = jax.lax.cummax(first + lengths + 1)
+    rows = jnp.arange(num_rows)
+    owner = jnp.sum(ends <= rows[:, None], axis=1)
+    time = rows - first[jnp.minimum(owner, len(first) - 1)]
+    place = jnp.where((owner < len(first)) & (time < max_length), owner * max_length + time, NOWHERE)
+
+    def spread(values: Shaped[AnyArray, "F ..."]) -> Shaped[Array, "B T ..."]:
+        values = jnp.asarray(values)
+        return _spread(values, index, place) if jnp.issubdtype(values.dtype, jnp.inexact) else values[index]
+
+    return jax.tree.map(spread, scores)
+
+
+@jax.custom_vjp
+def _spread(
+    values: Float[Array, "F ..."], index: Int[Array, "B T"], place: Int[Array, " F"]
+) -> Float[Array, "B T ..."]:
+    """The rows at `index`. The way back is a lookup too: a sum over all places would take four times as long."""
+    return values[index]
+
+
+def _spread_and_save(
+    values: Float[Array, "F ..."], index: Int[Array, "B T"], place: Int[Array, " F"]
+) -> tuple[Float[Array, "B T ..."], Int[Array, " F"]]:
+    return values[index], place
+
+
+def _spread_back(place: Int[Array, " F"], gradient: Float[Array, "B T ..."]) -> tuple[Array, None, None]:
+    rows = gradient.reshape(-1, *gradient.shape[2:])[jnp.maximum(place, 0)]
+    known = (place != NOWHERE).reshape(-1, *[1] * (rows.ndim - 1))
+    return jnp.where(known, rows, 0), None, None
+
+
+_spread.defvjp(_spread_and_save, _spread_back)

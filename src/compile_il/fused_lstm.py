@@ -156,6 +156,7 @@ def _recur_back(launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times h
     d_weight = jnp.einsum(
         "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
     )
+    # What comes out has the type of what went in: inputs and encodings share theirs.
     return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2)
 
 
@@ -274,11 +275,11 @@ def _forward(
         inputs, open_ = [projected[(*at, t, gate)] for gate in gates], mask[(*at, t)]
         past = (*at, t - 1, slice(None))
         hidden = _await(_read(hiddens, past, launch), hiddens, past, launch)
-        inputs = [turn(_unless_first(t, x)) for x in inputs]
+        inputs = [turn(_unless_first(t, x)).astype(jnp.float32) for x in inputs]
         sums = [_add_product(x, hidden, own, share, launch) for x, own in zip(inputs, weights, strict=True)]
         return update(t, memory, open_, sums)
 
-    inputs = [turn(projected[(*at, 0, gate)]) for gate in gates]
+    inputs = [turn(projected[(*at, 0, gate)]).astype(jnp.float32) for gate in gates]
     memory = update(0, jnp.zeros_like(inputs[0]), mask[(*at, 0)], inputs)
     jax.lax.fori_loop(1, num_times, step, memory)
 
@@ -344,11 +345,12 @@ def _backward(
             if i + 1 < len(parts):
                 seen = _read(d_sums, places[i + 1], launch)  # on its way during the product
             d_hidden = _add_product(d_hidden, _await(now, d_sums, places[i], launch), own, share, launch)
-        return back(t, d_hidden + turn(_unless_first(s, direct)), d_memory, inputs)
+        return back(t, d_hidden + turn(_unless_first(s, direct)).astype(jnp.float32), d_memory, inputs)
 
     last = jnp.int32(num_times - 1)
     direct, *inputs = read(last)
-    d_memory = back(last, turn(direct), jnp.zeros_like(turn(direct)), prepare(last, inputs))
+    direct = turn(direct).astype(jnp.float32)
+    d_memory = back(last, direct, jnp.zeros_like(direct), prepare(last, inputs))
     jax.lax.fori_loop(1, num_times, step, d_memory)
 
 

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float
 
+from compile_il.networks import ALIGNED
+
 
 class LSTMState(NamedTuple):
     """What an LSTM hands from step to step."""
@@ -20,20 +22,20 @@ def blank_state(cell: eqx.nn.LSTMCell) -> LSTMState:
     return LSTMState(jnp.zeros((cell.hidden_size,)), jnp.zeros((cell.hidden_size,)))
 
 
-def project(cell: eqx.nn.LSTMCell, inputs: Float[Array, "times input"]) -> Float[Array, "times gates"]:
-    """What the inputs add to the gates: the same in every pass over a demonstration, so computed once for all."""
-    return (inputs @ cell.weight_ih.T + bias_of(cell)).astype(state_dtype(inputs))
+def project(cell: eqx.nn.LSTMCell, inputs: Float[Array, "*times input"]) -> Float[Array, "*times gates"]:
+    """What the inputs add to the gates: the same in every pass over a demonstration, so computed once for all.
+
+    The bias is a column of the matrix: its gradient as a sum, apart from the product, reads as much as the product.
+    """
+    assert cell.bias is not None, "cells are made with a bias"
+    bias = jnp.pad(cell.bias[:, None], ((0, 0), (0, ALIGNED - 1)))
+    one = jnp.broadcast_to(jnp.eye(1, ALIGNED, dtype=inputs.dtype)[0], (*inputs.shape[:-1], ALIGNED))
+    return jnp.concatenate([inputs, one], axis=-1) @ jnp.concatenate([cell.weight_ih, bias], axis=1).T
 
 
 def state_dtype(inputs: Float[Array, "..."]) -> DTypeLike:
-    """Of gates, states and logits, which stay in single precision where networks compute in half."""
+    """Of states and logits, which stay in single precision where networks compute in half."""
     return jnp.promote_types(inputs.dtype, jnp.float32)
-
-
-def bias_of(cell: eqx.nn.LSTMCell) -> Float[Array, " gates"]:
-    """What is added to the gates at every step."""
-    assert cell.bias is not None, "cells are made with a bias"
-    return cell.bias
 
 
 def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, " gates"]) -> LSTMState:
@@ -65,8 +67,8 @@ def encode_projected(
         state = LSTMState(open_ * new.hidden, open_ * new.cell)
         return state, state.hidden
 
-    start = jax.tree.map(lambda leaf: leaf.astype(projected.dtype), blank_state(cell))
-    return jax.lax.scan(step, start, (projected, mask))[1]
+    start = jax.tree.map(lambda leaf: leaf.astype(state_dtype(projected)), blank_state(cell))
+    return jax.lax.scan(step, start, (projected, mask))[1].astype(projected.dtype)
 
 
 def encode_batch(
@@ -77,7 +79,8 @@ def encode_batch(
     What automatic differentiation does at every step, the gradient of the weights, is one product at the end; and
     nothing is saved twice. On processors that takes up to half of the time away.
     """
-    return _encode_batch(cell.weight_hh.astype(projected.dtype), projected, mask)
+    states = state_dtype(projected)
+    return _encode_batch(cell.weight_hh.astype(states), projected.astype(states), mask).astype(projected.dtype)
 
 
 class _Saved(NamedTuple):

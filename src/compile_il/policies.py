@@ -64,8 +64,8 @@ class Eyes(eqx.Module):
         embedded, vectors = unpack(rows, batch, num_times)
         led_here = jnp.pad(vectors[:, :-1], ((0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
         inputs = jnp.concatenate([embedded, led_here], axis=-1)
-        projected = jax.vmap(project, in_axes=(None, 0))(self.memory, inputs)
-        return encode_all(self.memory, projected, jnp.ones(projected.shape[:2])).astype(embedded.dtype)
+        projected = project(self.memory, inputs)
+        return encode_all(self.memory, projected, jnp.ones(projected.shape[:2]))
 
     def open(self, observation: Shaped[Array, "..."]) -> View:
         """What is known where a world is first seen."""
@@ -82,7 +82,7 @@ class Eyes(eqx.Module):
         if self.memory is None:
             return View(embedded, None)
         inputs = jnp.concatenate([embedded, led_here.astype(embedded.dtype)])
-        state = lstm_step(self.memory, memory or blank_state(self.memory), project(self.memory, inputs[None])[0])
+        state = lstm_step(self.memory, memory or blank_state(self.memory), project(self.memory, inputs))
         return View(state.hidden.astype(embedded.dtype), state)
 
 

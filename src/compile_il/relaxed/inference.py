@@ -71,7 +71,7 @@ def infer_all(
       What was found, with demonstrations along the first axis of each array.
     """
     num_demos, num_segments, num_times = gumbel.shape
-    projected = jax.vmap(project, in_axes=(None, 0))(recognition.cell, inputs)
+    projected = project(recognition.cell, inputs)
     told = jnp.full((num_demos, num_segments), UNKNOWN) if told_ends is None else told_ends
     # The last segment ends with the demonstration: nothing about it is left to find.
     told = told.at[:, -1].set(lengths)
@@ -98,7 +98,7 @@ def infer_all(
 
         return jax.vmap(one)(encodings, log_open, noise, end, lengths)
 
-    start = jnp.zeros((num_demos, num_times), projected.dtype)
+    start = jnp.zeros((num_demos, num_times), gumbel.dtype)
     # On a GPU a loop would spend as long on copying what each pass keeps for its gradient as some of the networks take.
     unroll = num_segments if jax.default_backend() == "gpu" else 1
     by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told.T), unroll=unroll)[1]

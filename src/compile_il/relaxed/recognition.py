@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.log_space import LOG_ZERO
+from compile_il.lstm import state_dtype
 
 
 class Recognition(eqx.Module):
@@ -33,19 +34,16 @@ class Recognition(eqx.Module):
         """h_b^t; neither the first step, which would leave a segment empty, nor padding can be a boundary."""
         times = jnp.arange(encodings.shape[0])
         allowed = (times > 0) & (times <= length)
-        logits = jax.vmap(self.boundary_head)(self._as_weights(encodings)).astype(encodings.dtype)
+        logits = jax.vmap(self.boundary_head)(encodings).astype(state_dtype(encodings))
         return jnp.where(allowed, logits, LOG_ZERO)
 
     def code_logits(self, encodings: Float[Array, "times hidden"]) -> Float[Array, "times codes"]:
         """h_z^t, for a code that is read at time t."""
-        return jax.vmap(self.code_head)(self._as_weights(encodings)).astype(encodings.dtype)
+        return jax.vmap(self.code_head)(encodings).astype(state_dtype(encodings))
 
     def attention(self, encodings: Float[Array, "times hidden"]) -> Float[Array, " times"]:
         """a^t, before it is known which times belong to the segment."""
-        return jax.vmap(self.attention_head)(self._as_weights(encodings)).astype(encodings.dtype)
-
-    def _as_weights(self, encodings: Float[Array, "times hidden"]) -> Float[Array, "times hidden"]:
-        return encodings.astype(self.code_head.weight.dtype)
+        return jax.vmap(self.attention_head)(encodings).astype(state_dtype(encodings))
 
 
 def read_last(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:

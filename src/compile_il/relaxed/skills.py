@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Shaped
 
-from compile_il.batches import Batch, unpack
+from compile_il.batches import Batch, acts, unpack
 from compile_il.exact.scores import StepScores
 from compile_il.lstm import LSTMState
 from compile_il.networks import Embedding, Space, halved
@@ -55,18 +55,12 @@ class RelaxedSkills(eqx.Module):
         """Runs the networks that look at single frames, and hands each demonstration its own."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         num_times = batch.boundary_labels.shape[1] + 1
-        rows = (
-            jax.vmap(self.embedding)(frames),
-            jax.vmap(self.termination.embedding)(frames),
-            taken,
-            jax.vmap(self.policies.actions.vector)(taken),
-        )
-        embedded, arrived, actions, vectors = unpack(rows, batch, num_times)
-        # Where a demonstration ends no action is taken.
-        acting = jnp.arange(num_times) < jnp.asarray(batch.lengths)[:, None]
-        vectors = jnp.where(acting[..., None], vectors, 0.0).astype(embedded.dtype)
-        done = jnp.where(acting[..., None], jax.vmap(jax.vmap(self.action_layer))(vectors), 0.0)
-        inputs = jax.vmap(jax.vmap(self.norm))(jnp.concatenate([embedded, done], axis=-1))
+        embedded, acting = jax.vmap(self.embedding)(frames), acts(batch)[:, None]
+        vectors = jnp.where(acting, jax.vmap(self.policies.actions.vector)(taken), 0.0).astype(embedded.dtype)
+        done = jnp.where(acting, jax.vmap(self.action_layer)(vectors), 0.0)
+        inputs = jax.vmap(self.norm)(jnp.concatenate([embedded, done], axis=-1))
+        rows = inputs, jax.vmap(self.termination.embedding)(frames), taken, vectors
+        inputs, arrived, actions, vectors = unpack(rows, batch, num_times)
         return Frames(inputs, self._read_policies(batch), arrived, actions, vectors)
 
     def _read_policies(self, batch: Batch) -> Float[Array, "B times outputs"]:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.actions import ActionCoding
 from compile_il.fused_lstm import encode_all
-from compile_il.lstm import LSTMState, bias_of, blank_state, lstm_step, state_dtype
+from compile_il.lstm import LSTMState, blank_state, lstm_step, project
 from compile_il.networks import Embedding, Scaling, Space, make_embedding
 
 
@@ -44,13 +44,6 @@ class Termination(eqx.Module):
         self.cell = eqx.nn.LSTMCell(hidden_dim + self.actions.width, hidden_dim, key=cell_key)
         self.head = eqx.nn.MLP(hidden_dim, "scalar", hidden_dim, depth=2, key=head_key)
 
-    def _project_state(self, embedded: Float[Array, "*times hidden"]) -> Float[Array, "*times gates"]:
-        weight = self.cell.weight_ih[:, : self.cell.hidden_size]
-        return (embedded @ weight.T + bias_of(self.cell)).astype(state_dtype(embedded))
-
-    def _project_action(self, vector: Float[Array, "*times width"]) -> Float[Array, "*times gates"]:
-        return (vector @ self.cell.weight_ih[:, self.cell.hidden_size :].T).astype(state_dtype(vector))
-
     def logits(
         self,
         embedded: Float[Array, "B times hidden"],
@@ -64,23 +57,25 @@ class Termination(eqx.Module):
           actions: the action taken at each time, as vectors.
           masks: mask_i(t), that no earlier segment explains time t.
         """
-        num_demos, num_segments, num_times = masks.shape
-        states, taken = self._project_state(embedded), self._project_action(actions)
-        own = masks[..., None] * taken[:, None]  # of an earlier segment's actions nothing is seen
-        led_here = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0)))
-        projected = (states[:, None] + led_here).reshape(num_demos * num_segments, num_times, -1)
-        encodings = encode_all(self.cell, projected, masks.reshape(-1, num_times))
-        logits = jax.vmap(jax.vmap(self.head))(encodings.astype(self.cell.weight_ih.dtype)).astype(masks.dtype)
-        return logits.reshape(num_demos, num_segments, num_times)
+        own = masks[..., None] * actions[:, None]  # of an earlier segment's actions nothing is seen
+        led_here = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
+        seen = jnp.broadcast_to(embedded[:, None], (*masks.shape, embedded.shape[-1]))
+        inputs = jnp.concatenate([seen, led_here], axis=-1).reshape(-1, masks.shape[-1], self.cell.input_size)
+        encodings = encode_all(self.cell, project(self.cell, inputs), masks.reshape(-1, masks.shape[-1]))
+        return jax.vmap(jax.vmap(self.head))(encodings).reshape(masks.shape).astype(masks.dtype)
 
     def begin(self, observation: Shaped[Array, "..."]) -> LSTMState:
         """What is remembered where a skill begins."""
-        return lstm_step(self.cell, blank_state(self.cell), self._project_state(self.embedding(observation)))
+        return self._look(blank_state(self.cell), jnp.zeros((self.actions.width,)), observation)
 
     def arrive(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
         """What is remembered after an action has led to an observation."""
-        projected = self._project_state(self.embedding(observation)) + self._project_action(self.actions.vector(action))
-        return lstm_step(self.cell, state, projected)
+        return self._look(state, self.actions.vector(action), observation)
+
+    def _look(self, state: LSTMState, led_here: Float[Array, " width"], observation: Shaped[Array, "..."]) -> LSTMState:
+        embedded = self.embedding(observation)
+        inputs = jnp.concatenate([embedded, led_here.astype(embedded.dtype)])
+        return lstm_step(self.cell, state, project(self.cell, inputs))
 
     def is_done(self, state: LSTMState) -> Bool[Array, ""]:
         """Whether to stop here: with a probability above 0.5."""
