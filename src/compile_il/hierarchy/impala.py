@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 from compile_il.hierarchy.agents import Agent
 from compile_il.hierarchy.trajectories import Trajectory
 
+_Affine = tuple[Float[Array, "..."], Float[Array, "..."]]
 MOST_WEIGHT = 1.0
 """ρ̄ = c̄ = 1: importance weights are cut here, as in IMPALA's experiments."""
 
@@ -58,17 +59,16 @@ def vtrace(
     weights = jnp.minimum(weights, MOST_WEIGHT)
     errors = weights * (rewards + discounts * values[1:] - values[:-1])
 
-    def back(
-        excess: Float[Array, ""], now: tuple[Float[Array, ""], Float[Array, ""]]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        error, kept = now
-        excess = error + kept * excess
-        return excess, excess
-
-    _, excess = jax.lax.scan(back, jnp.zeros(()), (errors, discounts * weights), reverse=True)
+    # v_n - V(s_n) = δ_n + Γ_n ρ_n (v_{n+1} - V(s_{n+1})). A loop over n would launch as many kernels as the networks.
+    excess, _ = jax.lax.associative_scan(_preceded_by, (errors, discounts * weights), reverse=True)
     targets = values[:-1] + excess
     following = jnp.append(targets[1:], values[-1])
     return Targets(targets, weights * (rewards + discounts * following - values[:-1]))
+
+
+def _preceded_by(later: _Affine, earlier: _Affine) -> _Affine:
+    """The map x -> e + k x of a longer stretch: what comes out of the later part goes into the earlier one."""
+    return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
 
 
 def losses_of(agent: Agent, trajectory: Trajectory) -> Losses:
