@@ -129,7 +129,7 @@ def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]
     def terminate(skills: Any, batch: Any) -> Any:
         seen = jnp.ones((*masks(batch).shape[::2], trainer.config.hidden_dim))
         done = jnp.ones((*masks(batch).shape[::2], skills.policies.actions.width))
-        return jnp.mean(skills.termination.logits(seen, done, masks(batch)))
+        return jnp.mean(skills.termination.logits(seen, done, masks(batch), batch.lengths))
 
     return {
         "networks of frames and gradient": parts.gradient(frames),

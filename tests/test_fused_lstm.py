@@ -24,7 +24,8 @@ def example(rows: int, *, hidden: int = HIDDEN, seed: int = 0) -> tuple[eqx.nn.L
 
 
 def encode_batch(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
-    return encode_all(cell, jax.vmap(project, (None, 0))(cell, inputs), mask, **options)
+    num_real = options.pop("num_real", jnp.full(mask.shape[:1], mask.shape[1]))
+    return encode_all(cell, project(cell, inputs), mask, num_real, **options)
 
 
 def by_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -108,19 +109,44 @@ def test_teams_may_take_any_number_of_rows(rows: int) -> None:
     assert_close(values_and_gradients(by_rows, *arguments), values_and_gradients(by_scan, *arguments))
 
 
+@pytest.mark.parametrize("rows", [16, 32])
+def test_rows_end_at_different_times(rows: int) -> None:
+    """What stands behind their ends is finite, and neither has an influence nor is influenced."""
+    num_real = jnp.arange(ROWS) % (TIMES + 1)
+    real = (jnp.arange(TIMES) < num_real[:, None])[..., None]
+
+    def by_real(cell: Any, inputs: Any, mask: Any) -> Any:
+        options = {"num_real": num_real, "launch": Launch(rows=rows), "interpret": True}
+        encodings = encode_batch(cell, inputs, mask, **options)
+        return jnp.where(real, encodings, 0.0 * encodings)  # not a number, if that is what stands there
+
+    def cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
+        return jnp.where(real, by_scan(cell, inputs, mask), 0.0)
+
+    arguments = example(ROWS)
+    assert_close(values_and_gradients(by_real, *arguments), values_and_gradients(cut_scan, *arguments))
+
+
 @pytest.mark.skipif(not on_hopper(), reason="needs a Hopper GPU")
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 @pytest.mark.parametrize(("rows", "num_members"), [(256, 1), (256, 5), (768, 5), (21, 40)])
 def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
-    """Teams of four and eight, with few rows and with many, and more programs than run at a time."""
+    """Teams of four and eight, with few rows and with many, more programs than run at a time, and ends that differ."""
 
     def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
         launch = Launch(weight_dtype=dtype, precision=jax.lax.Precision.DEFAULT)  # as it runs in training
-        return encode_batch(cell, inputs, mask, launch=launch, interpret=False)
+        encodings = encode_batch(cell, inputs, mask, num_real=num_real, launch=launch, interpret=False)
+        return jnp.where(real, encodings, 0.0 * encodings)
+
+    def by_cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
+        return jnp.where(real, by_scan(cell, inputs, mask), 0.0)
+
+    num_real = jnp.arange(rows) % TIMES + 1
+    real = (jnp.arange(TIMES) < num_real[:, None])[..., None]
 
     arguments = jax.vmap(lambda seed: example(rows, hidden=256, seed=seed))(jnp.arange(num_members))
     with jax.default_matmul_precision("highest"):  # of all products that are not the kernel's
-        expected = jax.vmap(functools.partial(values_and_gradients, by_scan))(*arguments)
+        expected = jax.vmap(functools.partial(values_and_gradients, by_cut_scan))(*arguments)
         found = jax.vmap(functools.partial(values_and_gradients, by_teams))(*arguments)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert np.abs(one - other).max() <= (2e-2 if dtype == jnp.bfloat16 else 2e-3) * np.abs(other).max()

@@ -15,6 +15,9 @@ Programs that wait for each other must run together, and a GPU runs them in an o
 draws a ticket when it starts, and tickets make the teams: of those that have started, all but the last few are in
 full teams, which come to an end and make room. A GPU that runs as many programs as a team has cannot get stuck.
 
+A team stops where the longest of its rows ends. Rows are dealt out from the longest to the shortest, so that most
+teams stop early, and those that come last are short.
+
 Written in Pallas for its Triton backend and for the products of Hopper GPUs. Other devices, and sizes that do not suit
 it, get the scan instead.
 """
@@ -28,7 +31,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jaxtyping import Array, DTypeLike, Float
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from compile_il.lstm import encode_batch
 
@@ -40,8 +43,9 @@ LARGEST_HIDDEN = 256
 """Of what was tried; more would need larger teams."""
 ROWS = 16, 32, 64
 """Of the batch, that a team may take; more would spill registers."""
-NUM_PROGRAMS = 132
-"""That run at a time on an H100 or H200: one on each multiprocessor, for want of shared memory."""
+NUM_PROGRAMS = 198
+"""At most, if smaller blocks of rows are to be had. An H100 or H200 runs 132 at a time, one on each multiprocessor for
+want of shared memory; others find room when the first teams stop."""
 WEIGHT_BYTES = 128 * 1024
 """Of recurrent weights in the shared memory of each program, which is 227 KiB."""
 PART_BYTES = 32 * 1024
@@ -78,6 +82,7 @@ def encode_all(
     cell: eqx.nn.LSTMCell,
     projected: Float[Array, "B times gates"],
     mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
     *,
     launch: Launch | None = None,
     interpret: bool | None = None,
@@ -88,6 +93,8 @@ def encode_all(
       cell: the LSTM; under `vmap` each member may have its own.
       projected: inputs that have been brought to the gates, W x + b for each row and time.
       mask: what both states are multiplied with after each update.
+      num_real: how many times of each row are real. Encodings of the others are finite and mean nothing, and their
+        gradients must be zero.
       launch: how the kernels run.
       interpret: False is the kernel and True the same interpreted; None chooses the kernel on a Hopper GPU and else the
         scan.
@@ -97,7 +104,7 @@ def encode_all(
     launch = Launch(weight_dtype=cell.weight_hh.dtype) if launch is None else launch
     num_bytes = cell.weight_hh.size * jnp.dtype(launch.weight_dtype).itemsize
     team = launch.team or (1 if interpret else max(1, num_bytes // WEIGHT_BYTES))
-    return _recur(cell.weight_hh, projected, mask, launch._replace(team=team, interpret=bool(interpret)))
+    return _recur(cell.weight_hh, projected, mask, num_real, launch._replace(team=team, interpret=bool(interpret)))
 
 
 def on_hopper() -> bool:
@@ -115,21 +122,23 @@ def suits(cell: eqx.nn.LSTMCell) -> bool:
     )
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
 def _recur(
     weight: Float[Array, "gates hidden"],
     projected: Float[Array, "B times gates"],
     mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
     launch: Launch,
 ) -> Float[Array, "B times hidden"]:
     outs = [_Out(weight.shape[1], launch.weight_dtype)]
-    return _call(_forward, weight, (projected, mask), outs, launch)[0].astype(projected.dtype)
+    return _call(_forward, weight, (num_real, projected, mask), outs, launch)[0].astype(projected.dtype)
 
 
 class _Saved(NamedTuple):
     """What the gradient needs of each step; gates are those after their nonlinearities."""
 
     weight: Float[Array, "gates hidden"]
+    num_real: Int[Array, " B"]
     mask: Float[Array, "B times"]
     hidden: Float[Array, "B times hidden"]
     memory: Float[Array, "B times hidden"]
@@ -140,16 +149,19 @@ def _recur_and_save(
     weight: Float[Array, "gates hidden"],
     projected: Float[Array, "B times gates"],
     mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
     launch: Launch,
 ) -> tuple[Float[Array, "B times hidden"], _Saved]:
     num_gates, num_hidden = weight.shape
     outs = [_Out(num_hidden, launch.weight_dtype), _Out(num_hidden), _Out(num_gates, launch.weight_dtype)]
-    hidden, memory, gates = _call(_forward, weight, (projected, mask), outs, launch)
-    return hidden.astype(projected.dtype), _Saved(weight, mask, hidden, memory, gates)
+    hidden, memory, gates = _call(_forward, weight, (num_real, projected, mask), outs, launch)
+    return hidden.astype(projected.dtype), _Saved(weight, num_real, mask, hidden, memory, gates)
 
 
-def _recur_back(launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
-    by_rows = saved.mask, saved.memory, saved.gates, d_hidden
+def _recur_back(
+    launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]
+) -> tuple[Array, Array, Array, None]:
+    by_rows = saved.num_real, saved.mask, saved.memory, saved.gates, d_hidden
     outs = [_Out(saved.gates.shape[2], launch.weight_dtype), _Out(launch.team)]
     d_sums, d_mask = _call(_backward, saved.weight.T, by_rows, outs, launch)
     hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
@@ -157,7 +169,7 @@ def _recur_back(launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times h
         "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
     )
     # What comes out has the type of what went in: inputs and encodings share theirs.
-    return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2)
+    return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2), None
 
 
 _recur.defvjp(_recur_and_save, _recur_back)
@@ -192,16 +204,23 @@ def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: Sequence
 
 
 def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
-    """One launch for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...]."""
+    """One launch for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...].
+
+    The first of these are the numbers of real times. A kernel is given the rows in the order of these, and the largest
+    of them in each block of rows.
+    """
     weight, *by_rows = arrays
-    num_cells, num_rows, num_times = by_rows[0].shape[:3]
+    num_cells, num_rows, num_times = by_rows[1].shape[:3]
     launch = launch._replace(rows=launch.rows or _fewest_rows(num_cells, num_rows, launch.team))
     padding = -num_rows % launch.rows
-    by_rows = [jnp.pad(x, ((0, 0), (0, padding), *((0, 0),) * (x.ndim - 2))) for x in by_rows]
+    num_real, *by_rows = [jnp.pad(x, ((0, 0), (0, padding), *((0, 0),) * (x.ndim - 2))) for x in by_rows]
+    order = jnp.argsort(num_real, axis=1, descending=True).astype(jnp.int32)
+    longest = jnp.take_along_axis(num_real, order[:, :: launch.rows], axis=1)
+    spans = jnp.clip(longest, 1, num_times).astype(jnp.int32)
     shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, out.width), out.dtype) for out in outs]
     assert all(math.prod(shape.shape) < 2**31 for shape in shapes), "kernels count in 32 bits: take a smaller batch"
     awaited, tickets = jnp.full_like(shapes[0], jnp.inf), jnp.zeros((1,), jnp.int32)
-    inputs = weight.astype(launch.weight_dtype), *by_rows, awaited, tickets
+    inputs = weight.astype(launch.weight_dtype), order, spans, *by_rows, awaited, tickets
     _, *found = pl.pallas_call(
         functools.partial(kernel, launch=launch),
         out_shape=[jax.ShapeDtypeStruct(tickets.shape, tickets.dtype), *shapes],
@@ -214,7 +233,7 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: L
 
 
 def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
-    """For each team so that all programs run at a time, since fewer take less time for each step."""
+    """For each team so that programs are not too many, since fewer rows take less time for each step."""
     return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))
 
 
@@ -225,6 +244,8 @@ class _Share(NamedTuple):
     """Of the program within its team."""
     at: tuple[Any, Any]
     """The cell and the rows."""
+    num_times: Array
+    """At which any of the rows is real; at least one."""
     units: Any
     gates: list[Any]
     """The four gates of those units."""
@@ -236,13 +257,16 @@ class _Share(NamedTuple):
         return x.T if self.units_first else x
 
 
-def _draw_share(tickets: Any, states: Any, num_hidden: int, launch: Launch) -> _Share:
+def _draw_share(tickets: Any, order: Any, spans: Any, num_hidden: int, launch: Launch) -> _Share:
     ticket = pl.program_id(0) if launch.interpret else _triton().atomic_add(tickets, (0,), jnp.int32(1))
     team, number = ticket // launch.team, ticket % launch.team
-    num_blocks, width = states.shape[1] // launch.rows, num_hidden // launch.team
+    # The first blocks of all cells come before their second ones: what takes longest begins first.
+    num_cells, width = spans.shape[0], num_hidden // launch.team
+    cell, block = team % num_cells, team // num_cells
     return _Share(
         number=number,
-        at=(team // num_blocks, pl.ds(team % num_blocks * launch.rows, launch.rows)),
+        at=(cell, order[cell, pl.ds(block * launch.rows, launch.rows)]),
+        num_times=spans[cell, block],
         units=pl.ds(number * width, width),
         gates=[pl.ds(gate * num_hidden + number * width, width) for gate in range(4)],
         units_first=launch.rows < HOPPER_DOT <= width,
@@ -250,11 +274,21 @@ def _draw_share(tickets: Any, states: Any, num_hidden: int, launch: Launch) -> _
 
 
 def _forward(
-    weight: Any, projected: Any, mask: Any, _: Any, __: Any, tickets: Any, hiddens: Any, *saved: Any, launch: Launch
+    weight: Any,
+    order: Any,
+    spans: Any,
+    projected: Any,
+    mask: Any,
+    _: Any,
+    __: Any,
+    tickets: Any,
+    hiddens: Any,
+    *saved: Any,
+    launch: Launch,
 ) -> None:
     """All steps for one block of rows and one share of the units; arguments are references to whole arrays."""
     num_times, num_hidden = hiddens.shape[2:]
-    share = _draw_share(tickets, hiddens, num_hidden, launch)
+    share = _draw_share(tickets, order, spans, num_hidden, launch)
     at, units, gates, turn = share.at, share.units, share.gates, share.turn
     weights = [weight[at[0], gate, :] for gate in gates]
 
@@ -281,11 +315,19 @@ def _forward(
 
     inputs = [turn(projected[(*at, 0, gate)]).astype(jnp.float32) for gate in gates]
     memory = update(0, jnp.zeros_like(inputs[0]), mask[(*at, 0)], inputs)
-    jax.lax.fori_loop(1, num_times, step, memory)
+    memory = jax.lax.fori_loop(1, share.num_times, step, memory)
+    blank = turn(jnp.zeros_like(memory))
+
+    def leave_blank(t: Array, _: None) -> None:
+        _store(hiddens, (*at, t, units), blank)
+
+    jax.lax.fori_loop(share.num_times, num_times, leave_blank, None)
 
 
 def _backward(
     transposed: Any,
+    order: Any,
+    spans: Any,
     mask: Any,
     memories: Any,
     activations: Any,
@@ -303,7 +345,7 @@ def _backward(
     and dm = Σ dh H + dc C.
     """
     num_times, num_hidden = d_hiddens.shape[2:]
-    share = _draw_share(tickets, d_sums, num_hidden, launch)
+    share = _draw_share(tickets, order, spans, num_hidden, launch)
     at, units, gates, turn = share.at, share.units, share.gates, share.turn
     width = min(4 * num_hidden, max(SMALLEST_DOT, PART_BYTES // (launch.rows * d_sums.dtype.itemsize)))
     parts = [pl.ds(start, width) for start in range(0, 4 * num_hidden, width)]
@@ -335,7 +377,7 @@ def _backward(
         return d_memory * keep
 
     def step(s: Array, d_memory: Array) -> Array:
-        t = num_times - 1 - s
+        t = share.num_times - 1 - s
         places = [(*at, t + 1, part) for part in parts]
         direct, *inputs = read(t)
         d_hidden, seen = jnp.zeros_like(d_memory), _read(d_sums, places[0], launch)
@@ -347,11 +389,19 @@ def _backward(
             d_hidden = _add_product(d_hidden, _await(now, d_sums, places[i], launch), own, share, launch)
         return back(t, d_hidden + turn(_unless_first(s, direct)).astype(jnp.float32), d_memory, inputs)
 
-    last = jnp.int32(num_times - 1)
+    last = share.num_times - 1
     direct, *inputs = read(last)
     direct = turn(direct).astype(jnp.float32)
     d_memory = back(last, direct, jnp.zeros_like(direct), prepare(last, inputs))
-    jax.lax.fori_loop(1, num_times, step, d_memory)
+    d_memory = jax.lax.fori_loop(1, share.num_times, step, d_memory)
+    blank = turn(jnp.zeros_like(d_memory))
+
+    def leave_blank(t: Array, _: None) -> None:
+        for gate in gates:
+            _store(d_sums, (*at, t, gate), blank)
+        d_mask[(*at, t, share.number)] = jnp.zeros((launch.rows,))
+
+    jax.lax.fori_loop(share.num_times, num_times, leave_blank, None)
 
 
 def _store(states: Any, index: Any, value: Array) -> None:

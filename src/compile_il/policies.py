@@ -65,7 +65,7 @@ class Eyes(eqx.Module):
         led_here = jnp.pad(vectors[:, :-1], ((0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
         inputs = jnp.concatenate([embedded, led_here], axis=-1)
         projected = project(self.memory, inputs)
-        return encode_all(self.memory, projected, jnp.ones(projected.shape[:2]))
+        return encode_all(self.memory, projected, jnp.ones(projected.shape[:2]), jnp.asarray(batch.lengths) + 1)
 
     def open(self, observation: Shaped[Array, "..."]) -> View:
         """What is known where a world is first seen."""

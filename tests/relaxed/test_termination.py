@@ -16,6 +16,7 @@ SCALING = Scaling(jnp.zeros(3), jnp.ones(3), jnp.zeros(0), jnp.ones(0), jnp.zero
 NETWORK = Termination(SPACE, SCALING, num_maps=2, hidden_dim=6, key=jax.random.key(0))
 FRAMES = jnp.asarray(RNG.normal(size=(8, 3)), jnp.float32)
 ACTIONS = jnp.asarray(RNG.integers(0, 4, 8))
+LENGTHS = jnp.array([7])
 
 
 def test_acting_is_a_masked_pass() -> None:
@@ -24,7 +25,7 @@ def test_acting_is_a_masked_pass() -> None:
     embedded = jax.vmap(NETWORK.embedding)(FRAMES)
     for begin in (0, 3):
         mask = (jnp.arange(8) >= begin).astype(jnp.float32)
-        logits = NETWORK.logits(embedded[None], vectors[None], mask[None, None])[0, 0]
+        logits = NETWORK.logits(embedded[None], vectors[None], mask[None, None], LENGTHS)[0, 0]
         state = NETWORK.begin(FRAMES[begin])
         for t in range(begin, 8):
             np.testing.assert_allclose(NETWORK.head(state.hidden), logits[t], atol=1e-5)
@@ -36,8 +37,8 @@ def test_acting_is_a_masked_pass() -> None:
 def test_nothing_of_the_future_is_seen() -> None:
     vectors = jax.vmap(NETWORK.actions.vector)(ACTIONS)
     embedded, mask = jax.vmap(NETWORK.embedding)(FRAMES), jnp.ones((1, 1, 8))
-    before = NETWORK.logits(embedded[None], vectors[None], mask)[0, 0]
-    after = NETWORK.logits(embedded.at[5:].set(0.0)[None], vectors.at[4:].set(0.0)[None], mask)[0, 0]
+    before = NETWORK.logits(embedded[None], vectors[None], mask, LENGTHS)[0, 0]
+    after = NETWORK.logits(embedded.at[5:].set(0.0)[None], vectors.at[4:].set(0.0)[None], mask, LENGTHS)[0, 0]
     np.testing.assert_array_equal(before[:5], after[:5])
     assert (np.asarray(before[5:]) != np.asarray(after[5:])).all()
 

@@ -80,7 +80,7 @@ def infer_all(
         log_open: Float[Array, "B times"], now: tuple[Float[Array, "B times"], Int[Array, " B"]]
     ) -> tuple[Float[Array, "B times"], Inference]:
         noise, end = now
-        encodings = encode_all(recognition.cell, projected, jnp.exp(log_open))
+        encodings = encode_all(recognition.cell, projected, jnp.exp(log_open), lengths + 1)
 
         def one(
             encodings: Float[Array, "times hidden"],

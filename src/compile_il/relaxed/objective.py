@@ -124,5 +124,5 @@ def stopping_losses(
     """Loss of the termination policy; it follows what the recognition model finds, and does not pull at it."""
     masks, logits = jax.lax.stop_gradient((jnp.exp(found.log_open), found.boundary_logits))
     ends = jnp.where(told.ends >= 0, told.ends, jnp.argmax(logits, axis=-1))
-    stops = skills.termination.logits(frames.arrived, frames.vectors, masks)
+    stops = skills.termination.logits(frames.arrived, frames.vectors, masks, lengths)
     return jax.vmap(termination_loss)(stops, ends, lengths)

@@ -49,6 +49,7 @@ class Termination(eqx.Module):
         embedded: Float[Array, "B times hidden"],
         actions: Float[Array, "B times width"],
         masks: Float[Array, "B M times"],
+        lengths: Int[Array, " B"],
     ) -> Float[Array, "B M times"]:
         """Logits of stopping at each time in each segment; the passes of all segments are made at once.
 
@@ -56,12 +57,14 @@ class Termination(eqx.Module):
           embedded: frames.
           actions: the action taken at each time, as vectors.
           masks: mask_i(t), that no earlier segment explains time t.
+          lengths: steps that are real.
         """
         own = masks[..., None] * actions[:, None]  # of an earlier segment's actions nothing is seen
         led_here = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
         seen = jnp.broadcast_to(embedded[:, None], (*masks.shape, embedded.shape[-1]))
         inputs = jnp.concatenate([seen, led_here], axis=-1).reshape(-1, masks.shape[-1], self.cell.input_size)
-        encodings = encode_all(self.cell, project(self.cell, inputs), masks.reshape(-1, masks.shape[-1]))
+        num_real = jnp.repeat(lengths + 1, masks.shape[1])
+        encodings = encode_all(self.cell, project(self.cell, inputs), masks.reshape(-1, masks.shape[-1]), num_real)
         return jax.vmap(jax.vmap(self.head))(encodings).reshape(masks.shape).astype(masks.dtype)
 
     def begin(self, observation: Shaped[Array, "..."]) -> LSTMState:
