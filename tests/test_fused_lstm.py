@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.fused_lstm import Launch, encode_all, on_hopper, suits
+from compile_il.fused_lstm import encode_all, on_hopper, suits
 from compile_il.lstm import encode, project
+from compile_il.lstm_kernels import Launch
 
 TIMES, INPUT, HIDDEN = 4, 3, 32
 ROWS = 21  # two blocks, of which one is not full

@@ -5,21 +5,7 @@ No public fused LSTM does that (cuDNN knows only lengths), and a scan launches i
 so that a GPU spends most of the time between them. What does not recur stays with XLA, as one large product each: the
 projection of the inputs before, and the gradient of the recurrent weights after.
 
-A team of programs takes a block of rows through all times. Each has a share of the hidden units, whose recurrent
-weights it loads once and keeps in shared memory, since those of all units would not fit; at every step it needs of the
-others what they just computed for their units. That travels through the arrays that the kernel gives anyway, in the L2
-cache. They begin as infinity, which is never stored: whoever reads one reads again. So no flags and no fences are
-needed, since each number tells for itself whether it is there.
-
-Programs that wait for each other must run together, and a GPU runs them in an order that nobody promises. So a program
-draws a ticket when it starts, and tickets make the teams: of those that have started, all but the last few are in
-full teams, which come to an end and make room. A GPU that runs as many programs as a team has cannot get stuck.
-
-A team stops where the longest of its rows ends. Rows are dealt out from the longest to the shortest, so that most
-teams stop early, and those that come last are short.
-
-Written in Pallas for its Triton backend and for the products of Hopper GPUs. Other devices, and sizes that do not suit
-it, get the scan instead.
+The kernels themselves are in `lstm_kernels`. Other devices, and sizes that do not suit them, get the scan instead.
 """
 
 import functools
@@ -34,11 +20,8 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from compile_il.lstm import encode_batch
+from compile_il.lstm_kernels import SMALLEST_DOT, Launch, backward, compiler_params, forward
 
-SMALLEST_DOT = 16
-"""Triton multiplies blocks of at least so many rows and columns."""
-HOPPER_DOT = 64
-"""Hopper's own products have on their left at least so many rows."""
 LARGEST_HIDDEN = 256
 """Of what was tried; more would need larger teams."""
 ROWS = 16, 32, 64
@@ -48,34 +31,6 @@ NUM_PROGRAMS = 198
 want of shared memory; others find room when the first teams stop."""
 WEIGHT_BYTES = 128 * 1024
 """Of recurrent weights in the shared memory of each program, which is 227 KiB."""
-PART_BYTES = 32 * 1024
-"""That a program reads of the others at once on the way back; more would spill registers."""
-FAST_SIGMOID = """{
-.reg .f32 t;
-mul.f32 t, $1, 0fBFB8AA3B;
-ex2.approx.ftz.f32 t, t;
-add.f32 t, t, 0f3F800000;
-rcp.approx.ftz.f32 $0, t;
-}"""
-"""1 / (1 + 2^(-x log2 e)), in PTX."""
-LARGEST = float(jnp.finfo(jnp.bfloat16).max)
-"""Stands for what is larger, since infinity says that nothing has been stored."""
-
-
-class Launch(NamedTuple):
-    """How the kernels run; rows and team come in powers of two, and 0 stands for what was fastest on an H200."""
-
-    rows: int = 0
-    """Of the batch, for each team."""
-    team: int = 0
-    """Programs that share the hidden units of the same rows."""
-    weight_dtype: DTypeLike = jnp.float32
-    """Of both sides of the recurrent products and of what is stored of them; memory and sums are float32 always."""
-    precision: jax.lax.PrecisionLike = None
-    """Of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
-    interpret: bool = False
-    """Run the kernels without a GPU, slowly and one program after the other: only teams of one, unless there is but one
-    time. Set by the functions below."""
 
 
 def encode_all(
@@ -131,7 +86,7 @@ def _recur(
     launch: Launch,
 ) -> Float[Array, "B times hidden"]:
     outs = [_Out(weight.shape[1], launch.weight_dtype)]
-    return _call(_forward, weight, (num_real, projected, mask), outs, launch)[0].astype(projected.dtype)
+    return _call(forward, weight, (num_real, projected, mask), outs, launch)[0].astype(projected.dtype)
 
 
 class _Saved(NamedTuple):
@@ -154,7 +109,7 @@ def _recur_and_save(
 ) -> tuple[Float[Array, "B times hidden"], _Saved]:
     num_gates, num_hidden = weight.shape
     outs = [_Out(num_hidden, launch.weight_dtype), _Out(num_hidden), _Out(num_gates, launch.weight_dtype)]
-    hidden, memory, gates = _call(_forward, weight, (num_real, projected, mask), outs, launch)
+    hidden, memory, gates = _call(forward, weight, (num_real, projected, mask), outs, launch)
     return hidden.astype(projected.dtype), _Saved(weight, num_real, mask, hidden, memory, gates)
 
 
@@ -163,7 +118,7 @@ def _recur_back(
 ) -> tuple[Array, Array, Array, None]:
     by_rows = saved.num_real, saved.mask, saved.memory, saved.gates, d_hidden
     outs = [_Out(saved.gates.shape[2], launch.weight_dtype), _Out(launch.team)]
-    d_sums, d_mask = _call(_backward, saved.weight.T, by_rows, outs, launch)
+    d_sums, d_mask = _call(backward, saved.weight.T, by_rows, outs, launch)
     hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
     d_weight = jnp.einsum(
         "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
@@ -226,7 +181,7 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: L
         out_shape=[jax.ShapeDtypeStruct(tickets.shape, tickets.dtype), *shapes],
         grid=(num_cells * shapes[0].shape[1] // launch.rows * launch.team,),
         input_output_aliases={len(inputs) - 1: 0, len(inputs) - 2: 1},
-        compiler_params=None if launch.interpret else _compiler_params(launch),
+        compiler_params=None if launch.interpret else compiler_params(launch),
         interpret=launch.interpret,
     )(*inputs)
     return [x[:, :num_rows] for x in found]
@@ -235,235 +190,3 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: L
 def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
     """For each team so that programs are not too many, since fewer rows take less time for each step."""
     return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))
-
-
-class _Share(NamedTuple):
-    """What one program computes, as indices into arrays."""
-
-    number: Array
-    """Of the program within its team."""
-    at: tuple[Any, Any]
-    """The cell and the rows."""
-    num_times: Array
-    """At which any of the rows is real; at least one."""
-    units: Any
-    gates: list[Any]
-    """The four gates of those units."""
-    units_first: bool
-    """Products have their units on the left, since there are too few rows for what Hopper wants there."""
-
-    def turn(self, x: Array) -> Array:
-        """From arrays, where rows come first, to products or back."""
-        return x.T if self.units_first else x
-
-
-def _draw_share(tickets: Any, order: Any, spans: Any, num_hidden: int, launch: Launch) -> _Share:
-    ticket = pl.program_id(0) if launch.interpret else _triton().atomic_add(tickets, (0,), jnp.int32(1))
-    team, number = ticket // launch.team, ticket % launch.team
-    # The first blocks of all cells come before their second ones: what takes longest begins first.
-    num_cells, width = spans.shape[0], num_hidden // launch.team
-    cell, block = team % num_cells, team // num_cells
-    return _Share(
-        number=number,
-        at=(cell, order[cell, pl.ds(block * launch.rows, launch.rows)]),
-        num_times=spans[cell, block],
-        units=pl.ds(number * width, width),
-        gates=[pl.ds(gate * num_hidden + number * width, width) for gate in range(4)],
-        units_first=launch.rows < HOPPER_DOT <= width,
-    )
-
-
-def _forward(
-    weight: Any,
-    order: Any,
-    spans: Any,
-    projected: Any,
-    mask: Any,
-    _: Any,
-    __: Any,
-    tickets: Any,
-    hiddens: Any,
-    *saved: Any,
-    launch: Launch,
-) -> None:
-    """All steps for one block of rows and one share of the units; arguments are references to whole arrays."""
-    num_times, num_hidden = hiddens.shape[2:]
-    share = _draw_share(tickets, order, spans, num_hidden, launch)
-    at, units, gates, turn = share.at, share.units, share.gates, share.turn
-    weights = [weight[at[0], gate, :] for gate in gates]
-
-    def update(t: Any, memory: Array, open_: Array, sums: Sequence[Array]) -> Array:
-        enter, keep, leave = (_sigmoid(sums[gate], launch) for gate in (0, 1, 3))
-        new, open_ = _tanh(sums[2], launch), turn(open_[:, None])
-        memory = keep * memory + enter * new
-        _store(hiddens, (*at, t, units), turn(open_ * leave * _tanh(memory, launch)))
-        memory = open_ * memory
-        if saved:
-            memories, activations = saved
-            memories[(*at, t, units)] = turn(memory)
-            for gate, value in zip(gates, (enter, keep, new, leave), strict=True):
-                activations[(*at, t, gate)] = turn(value.astype(activations.dtype))
-        return memory
-
-    def step(t: Array, memory: Array) -> Array:
-        inputs, open_ = [projected[(*at, t, gate)] for gate in gates], mask[(*at, t)]
-        past = (*at, t - 1, slice(None))
-        hidden = _await(_read(hiddens, past, launch), hiddens, past, launch)
-        inputs = [turn(_unless_first(t, x)).astype(jnp.float32) for x in inputs]
-        sums = [_add_product(x, hidden, own, share, launch) for x, own in zip(inputs, weights, strict=True)]
-        return update(t, memory, open_, sums)
-
-    inputs = [turn(projected[(*at, 0, gate)]).astype(jnp.float32) for gate in gates]
-    memory = update(0, jnp.zeros_like(inputs[0]), mask[(*at, 0)], inputs)
-    memory = jax.lax.fori_loop(1, share.num_times, step, memory)
-    blank = turn(jnp.zeros_like(memory))
-
-    def leave_blank(t: Array, _: None) -> None:
-        _store(hiddens, (*at, t, units), blank)
-
-    jax.lax.fori_loop(share.num_times, num_times, leave_blank, None)
-
-
-def _backward(
-    transposed: Any,
-    order: Any,
-    spans: Any,
-    mask: Any,
-    memories: Any,
-    activations: Any,
-    d_hiddens: Any,
-    _: Any,
-    __: Any,
-    tickets: Any,
-    d_sums: Any,
-    d_mask: Any,
-    launch: Launch,
-) -> None:
-    """As `_forward`, from the last step to the first; `d_` is the gradient of what follows.
-
-    With m the mask, C = f c_tm1 + i g and H = o tanh C the states before it: dH = m dh, dC = m dc + o (1 - tanh² C) dH,
-    and dm = Σ dh H + dc C.
-    """
-    num_times, num_hidden = d_hiddens.shape[2:]
-    share = _draw_share(tickets, order, spans, num_hidden, launch)
-    at, units, gates, turn = share.at, share.units, share.gates, share.turn
-    width = min(4 * num_hidden, max(SMALLEST_DOT, PART_BYTES // (launch.rows * d_sums.dtype.itemsize)))
-    parts = [pl.ds(start, width) for start in range(0, 4 * num_hidden, width)]
-    weights = [transposed[at[0], units, part] for part in parts]
-
-    def read(t: Any) -> list[Array]:
-        before, open_ = memories[(*at, jnp.maximum(t - 1, 0), units)], mask[(*at, t)][:, None]
-        return [d_hiddens[(*at, t, units)], open_, before, *(activations[(*at, t, gate)] for gate in gates)]
-
-    def prepare(t: Any, inputs: Sequence[Array]) -> list[Array]:
-        open_, before, enter, keep, new, leave = (turn(x).astype(jnp.float32) for x in inputs)
-        before = _unless_first(t, before)
-        memory = keep * before + enter * new
-        return [open_, before, enter, keep, new, leave, memory, _tanh(memory, launch)]
-
-    def back(t: Any, d_hidden: Array, d_memory: Array, inputs: Sequence[Array]) -> Array:
-        open_, before, enter, keep, new, leave, memory, shown = inputs
-        d_open, d_hidden = d_hidden * leave * shown + d_memory * memory, open_ * d_hidden
-        d_memory = open_ * d_memory + d_hidden * leave * (1 - shown * shown)
-        d_gates = (
-            d_memory * new * enter * (1 - enter),
-            d_memory * before * keep * (1 - keep),
-            d_memory * enter * (1 - new * new),
-            d_hidden * shown * leave * (1 - leave),
-        )
-        for gate, value in zip(gates, d_gates, strict=True):
-            _store(d_sums, (*at, t, gate), turn(value))
-        d_mask[(*at, t, share.number)] = jnp.sum(turn(d_open), axis=1)
-        return d_memory * keep
-
-    def step(s: Array, d_memory: Array) -> Array:
-        t = share.num_times - 1 - s
-        places = [(*at, t + 1, part) for part in parts]
-        direct, *inputs = read(t)
-        d_hidden, seen = jnp.zeros_like(d_memory), _read(d_sums, places[0], launch)
-        inputs = prepare(t, inputs)
-        for i, own in enumerate(weights):
-            now = seen
-            if i + 1 < len(parts):
-                seen = _read(d_sums, places[i + 1], launch)  # on its way during the product
-            d_hidden = _add_product(d_hidden, _await(now, d_sums, places[i], launch), own, share, launch)
-        return back(t, d_hidden + turn(_unless_first(s, direct)).astype(jnp.float32), d_memory, inputs)
-
-    last = share.num_times - 1
-    direct, *inputs = read(last)
-    direct = turn(direct).astype(jnp.float32)
-    d_memory = back(last, direct, jnp.zeros_like(direct), prepare(last, inputs))
-    d_memory = jax.lax.fori_loop(1, share.num_times, step, d_memory)
-    blank = turn(jnp.zeros_like(d_memory))
-
-    def leave_blank(t: Array, _: None) -> None:
-        for gate in gates:
-            _store(d_sums, (*at, t, gate), blank)
-        d_mask[(*at, t, share.number)] = jnp.zeros((launch.rows,))
-
-    jax.lax.fori_loop(share.num_times, num_times, leave_blank, None)
-
-
-def _store(states: Any, index: Any, value: Array) -> None:
-    """Stores what other programs await."""
-    states[index] = jnp.minimum(value, LARGEST).astype(states.dtype)
-
-
-def _read(states: Any, index: Any, launch: Launch) -> Array:
-    """Reads what other programs store, or infinity; past the L1 cache, which would not notice."""
-    return states[index] if launch.interpret else _triton().load(states.at[index], volatile=True)
-
-
-def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
-    """Reads again until all is there."""
-    if launch.interpret:
-        return seen
-    return jax.lax.while_loop(
-        lambda seen: jnp.max(seen.reshape(-1)) == jnp.inf, lambda _: _read(states, index, launch), seen
-    )
-
-
-def _unless_first(t: Array, x: Array) -> Array:
-    """x, or zero at the first step.
-
-    Steps that have one before them take it too, after they have waited: Triton rearranges what it loaded where it is
-    first multiplied, and right where it is loaded if it is not, which would delay the reading of what is awaited.
-    """
-    return jnp.minimum(t, 1).astype(x.dtype) * x
-
-
-def _add_product(total: Array, states: Array, weight: Array, share: _Share, launch: Launch) -> Array:
-    """Adds states weightᵀ, turned: all lie along the axis that is summed over, as tensor cores like to read them."""
-    left, right = (weight, states) if share.units_first else (states, weight)
-    along = (((1,), (1,)), ((), ()))
-    return total + jax.lax.dot_general(left, right, along, launch.precision, preferred_element_type=jnp.float32)
-
-
-def _sigmoid(x: Array, launch: Launch) -> Array:
-    """As in the scan, or with instructions that are off by 2⁻¹¹ where bfloat16 is off by 2⁻⁹, and by 2⁻²² elsewhere."""
-    if launch.interpret:
-        return jax.nn.sigmoid(x)
-    if launch.weight_dtype == jnp.bfloat16:
-        return 0.5 + 0.5 * _tanh(0.5 * x, launch)
-    shape = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
-    return _triton().elementwise_inline_asm(
-        FAST_SIGMOID, args=[x], constraints="=f,f", pack=1, result_shape_dtypes=shape
-    )[0]
-
-
-def _tanh(x: Array, launch: Launch) -> Array:
-    if launch.interpret:
-        return jnp.tanh(x)
-    if launch.weight_dtype == jnp.bfloat16:
-        return _triton().approx_tanh(x)
-    return 2 * _sigmoid(2 * x, launch) - 1
-
-
-def _compiler_params(launch: Launch) -> Any:
-    return _triton().CompilerParams(num_warps=4 if launch.rows < 32 else 8, num_stages=1)
-
-
-def _triton() -> Any:
-    from jax.experimental.pallas import triton  # not in every build of JAX
-
-    return triton
