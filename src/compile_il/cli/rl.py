@@ -1,14 +1,14 @@
 """`compile-il rl`: an agent that learns to do tasks, with skills as options."""
 
 import dataclasses
-import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import Interrupted, say
+from compile_il.cli.console import say
+from compile_il.cli.resumable import resumable, say_where
 from compile_il.hierarchy.settings import AgentConfig
 
 RlWorld = Literal["grid-pickup", "grid-visit"]
@@ -51,8 +51,6 @@ class Rl:
         """Learns, and says how well the agent does on levels that it has not seen."""
         from compile_il.hierarchy.learn import learn
         from compile_il.model_files import load
-        from compile_il.runs import holds_run
-        from compile_il.under_way import Stopped
         from compile_il.worlds import make_world
 
         options: dict[str, Any] = {
@@ -66,7 +64,7 @@ class Rl:
         config = self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
             config = dataclasses.replace(config, num_environments=config.batch_size)
-        try:
+        with resumable(self.out, resumed=self.resume):
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
                 model,
@@ -78,20 +76,10 @@ class Rl:
                 resume=self.resume,
                 checkpoint_seconds=self.checkpoint_seconds,
             )
-        except KeyboardInterrupt as interrupt:
-            if not holds_run(self.out):
-                raise
-            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
-            raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
         played = player.evaluate()
         say(
             console,
             f"{100 * played.success:.1f} % of 1,024 unseen levels solved, in {played.num_steps:.1f} steps and "
             f"{played.num_decisions:.1f} decisions; {100 * played.skill_share:.0f} % of these call a skill.",
         )
-        say(
-            console,
-            "The agent: ",
-            (str(self.out), "bold"),
-            f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}",
-        )
+        say_where(console, "The agent", self.out)

@@ -1,14 +1,14 @@
 """`compile-il train`: skills from demonstrations, or from a world that makes them."""
 
 import dataclasses
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import Interrupted, say
+from compile_il.cli.console import say
+from compile_il.cli.resumable import resumable, say_where
 from compile_il.config import Config
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ class Train:
         """Trains, and says where the model is."""
         from compile_il.fit import fit
         from compile_il.parallel import is_first_process, join_hosts
-        from compile_il.runs import holds_run
         from compile_il.training_log import read_log
-        from compile_il.under_way import Stopped
 
         if self.coordinator is not None:
             join_hosts(self.coordinator, num_hosts=self.num_hosts, host=self.host)
@@ -59,7 +57,7 @@ class Train:
                 "Several hosts need to find each other: name the first one, --coordinator first-host:1234."
             )
         demos = demonstrations_or_world(self.source)
-        try:
+        with resumable(self.out, resumed=self.resume):
             fit(
                 demos,
                 config=self.config,
@@ -67,21 +65,11 @@ class Train:
                 resume=self.resume,
                 checkpoint_seconds=self.checkpoint_seconds,
             )
-        except KeyboardInterrupt as interrupt:
-            if not holds_run(self.out):
-                raise
-            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
-            raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
         if not is_first_process():
             return
         for last in read_log(self.out)[-1:]:
             say(console, summary(last, self.config.num_seeds))
-        say(
-            console,
-            "The model: ",
-            (str(self.out), "bold"),
-            f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}",
-        )
+        say_where(console, "The model", self.out)
 
 
 def summary(last: dict[str, Any], num_seeds: int) -> str:
