@@ -9,6 +9,8 @@ the weight w can be learned, as a parameter of p(d)^w / Σ_d p(d)^w, between 0, 
 and 1, the paper's prior.
 """
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -41,7 +43,9 @@ class LearnedWeight(eqx.Module):
     """The weight's logit, in steps that are large enough for an optimiser whose steps suit networks."""
 
     def __init__(self) -> None:
-        self.position = jnp.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE
+        # Of a type of its own: one that gives way to others, as a Python number's, would change in the first steps of
+        # training, and each would be compiled anew.
+        self.position = jnp.full((), math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE, jnp.result_type(float))
 
     @property
     def weight(self) -> Float[Array, ""]:
