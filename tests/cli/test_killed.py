@@ -15,10 +15,11 @@ from tests.cli.processes import (
     command,
 )
 
-NUM_ITERATIONS = 800
+NUM_ITERATIONS = 60
 LENGTH = ("--num-iterations", str(NUM_ITERATIONS))
 LENGTH_ON_WORLD = ("--num-iterations", "300")
 OFTEN = ("--checkpoint-seconds", "0.1")
+ALWAYS = ("--checkpoint-seconds", "0")  # so much slower that a few iterations leave time enough to be disturbed in
 
 
 def assert_same_log(one: Path, other: Path, total: int = NUM_ITERATIONS) -> None:
@@ -48,7 +49,7 @@ def test_killed_at_a_random_moment(programs: Path, tmp_path: Path) -> None:
 
 def kill_while_it_saves(words: list[str], run: Path, programs: Path) -> None:
     """Kills a process that does little else than saving as soon as there is something half-written."""
-    process = Process([*words, "--checkpoint-seconds", "0"], programs)
+    process = Process([*words, *ALWAYS], programs)
     # The second time, so that there is one to resume from.
     process.wait_for(lambda: any(map(str.isdigit, checkpoint_names(run))))
     process.wait_for(lambda: not all(map(str.isdigit, checkpoint_names(run))))
@@ -81,7 +82,7 @@ def test_a_hard_life(data: Path, programs: Path, tmp_path: Path) -> None:
     words = command(str(data), run, *LENGTH)
     kill_while_it_saves(words, run, programs)
 
-    printed = stop([*words, *OFTEN, "--resume"], run, [signal.SIGINT, signal.SIGINT], programs)
+    printed = stop([*words, *ALWAYS, "--resume"], run, [signal.SIGINT, signal.SIGINT], programs)
     assert_clean(run)
     # The second signal may come before or after the first one has been obeyed.
     assert "stopped at once; what was saved before is kept. To go" in printed or "; all is saved. To go on: " in printed
