@@ -70,6 +70,7 @@ def test_the_same_seed_gives_the_same_curve(training: OnDevice) -> None:
     again = OnDevice(SMALL, TwoStates(max_steps=10), MODEL)
     first, second = run(training, 0, 3), run(again, 0, 3)
     assert_same(first, second)
+    assert again._step._cache_size() == 1, "an iteration was compiled more than once"
     # Seeds differ from each other, in what they learn and in what they meet.
     rewards = np.array([statistics.total_reward for statistics in first[1]])
     assert (rewards[:, 0] != rewards[:, 1]).any()

@@ -124,9 +124,9 @@ class Arena(eqx.Module):
             state=state,
             memory=self.options.begin(situation.observation),
             decision=_decided(level_index, state, agent.choose(situation, key)),
-            earned=jnp.array(0.0),
-            discount=jnp.array(1.0),
-            episode_reward=jnp.array(0.0),
+            earned=jnp.zeros(()),
+            discount=jnp.ones(()),
+            episode_reward=jnp.zeros(()),
         )
 
     def tick(self, agent: Chooser, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
