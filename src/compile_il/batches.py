@@ -184,7 +184,7 @@ def unpack(scores: Any, batch: Batch, max_length: int) -> Any:
     # Those that found no room lie nowhere, and end where the one before them does.
     ends = jax.lax.cummax(first + lengths + 1)
     rows = jnp.arange(num_rows)
-    owner = jnp.sum(ends <= rows[:, None], axis=1)
+    owner = jnp.searchsorted(ends, rows, side="right", method="scan_unrolled")
     time = rows - first[jnp.minimum(owner, len(first) - 1)]
     place = jnp.where((owner < len(first)) & (time < max_length), owner * max_length + time, NOWHERE)
 
