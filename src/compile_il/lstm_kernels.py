@@ -43,7 +43,7 @@ LARGEST = float(jnp.finfo(jnp.bfloat16).max)
 
 
 class Launch(NamedTuple):
-    """How the kernels run; rows and team come in powers of two, and 0 stands for what was fastest on an H200."""
+    """How the kernels run; rows and team come in powers of two, and 0 leaves them to `encode_all`."""
 
     rows: int = 0
     """Of the batch, for each team."""

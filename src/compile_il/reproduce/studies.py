@@ -32,7 +32,7 @@ TRAINING: dict[Scale, dict[str, dict[str, Any]]] = {
     },
 }
 """Steps by engine and world. The paper's model takes 50,000, and 500,000 for the reacher, at a small rate that stays;
-a larger one that falls in the end does with a tenth, and less."""
+short trainings have a larger one that falls in the end (docs/decisions.md, "Short trainings")."""
 AGENT_SIZES: dict[Scale, dict[str, Any]] = {
     "smoke": {
         **{"num_iterations": 2, "num_environments": 8, "batch_size": 8, "num_ticks": 4, "num_levels": 8},
