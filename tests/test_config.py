@@ -74,5 +74,14 @@ def test_defaults_that_depend_on_what_is_known() -> None:
     known, unknown = Config().settled(), Config(num_segments=None).settled()
     assert (known.shared_termination, known.termination_weight, known.duration_weight) == (False, 1.0, None)
     assert (unknown.shared_termination, unknown.termination_weight, unknown.duration_weight) == (True, 3.0, 0.0)
-    mine = Config(num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False)
+    mine = Config(
+        num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False, sigma_floor=0.3
+    )
     assert mine.settled() == mine
+
+
+def test_defaults_that_depend_on_the_inference() -> None:
+    exact, relaxed = Config().settled(), Config(inference="relaxed").settled()
+    assert (exact.sigma_floor, exact.duration_rate) == (0.5, None)
+    assert (relaxed.sigma_floor, relaxed.duration_rate) == (0.25, 3.0)
+    assert Config(inference="relaxed", sigma_floor=0.1).settled().sigma_floor == 0.1

@@ -146,11 +146,17 @@ def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
     real = (jnp.arange(TIMES) < num_real[:, None])[..., None]
 
     arguments = jax.vmap(lambda seed: example(rows, hidden=256, seed=seed))(jnp.arange(num_members))
+    scan = jax.vmap(functools.partial(values_and_gradients, by_cut_scan))
     with jax.default_matmul_precision("highest"):  # of all products that are not the kernel's
-        expected = jax.vmap(functools.partial(values_and_gradients, by_cut_scan))(*arguments)
+        expected = scan(*arguments)
         found = jax.vmap(functools.partial(values_and_gradients, by_teams))(*arguments)
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert np.abs(one - other).max() <= (2e-2 if dtype == jnp.bfloat16 else 2e-3) * np.abs(other).max()
+    with jax.default_matmul_precision("tensorfloat32"):  # as tensor cores round the kernel's factors
+        rounded = scan(*arguments)
+    leaves = (jax.tree.leaves(each) for each in (found, expected, rounded))
+    for one, other, rough in zip(*leaves, strict=True):
+        size = np.abs(other).max()
+        allowed = 2e-2 * size if dtype == jnp.bfloat16 else 2 * np.abs(rough - other).max() + 1e-5 * size
+        assert np.abs(one - other).max() <= allowed
 
 
 def test_bfloat16_products_are_near() -> None:

@@ -12,10 +12,10 @@ WHOLE = (
 )
 WHOLE_OR_NONE = ("num_segments", "longest_segment", "num_devices")
 REAL = (
-    *("learning_rate", "cooldown", "sigma_floor", "segment_cost", "effect_spread"),
+    *("learning_rate", "cooldown", "segment_cost", "effect_spread"),
     *("beta_codes", "beta_boundaries", "temperature"),
 )
-REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight", "final_temperature")
+REAL_OR_NONE = ("duration_weight", "duration_rate", "termination_weight", "sigma_floor", "final_temperature")
 """Settings by the numbers that they take."""
 EXACT_ONLY = (
     *("duration_weight", "longest_segment", "shared_termination", "termination_weight", "segment_cost"),
@@ -81,8 +81,8 @@ class Config:
     """Whether all skills share one termination rule; if None, where the number of segments is not known."""
     termination_weight: float | None = None
     """Weight of the termination rule in the likelihood; 1 if None, and 3 where the number of segments is not known."""
-    sigma_floor: float = 0.5
-    """Least spread of continuous actions, in standard deviations of the data's actions."""
+    sigma_floor: float | None = None
+    """Least spread of continuous actions, in standard deviations of the data's; if None 0.5, and 0.25 for relaxed."""
     segment_cost: float = 0.0
     """Log-probability that each further segment costs where their number is not known."""
     effects: bool = False
@@ -127,7 +127,7 @@ class Config:
             raise ConfigError(f"learning_rate is {self.learning_rate}: use a positive number.")
         if not 0 <= self.cooldown <= 1:
             raise ConfigError(f"cooldown is {self.cooldown}: use a share between 0 and 1.")
-        if not self.sigma_floor > 0:
+        if self.sigma_floor is not None and not self.sigma_floor > 0:
             raise ConfigError(f"sigma_floor is {self.sigma_floor}: use a positive number, such as 0.5.")
         if self.duration_weight is not None and not self.duration_weight >= 0:
             raise ConfigError(f"duration_weight is {self.duration_weight}: use 0 or more.")
@@ -198,14 +198,15 @@ class Config:
         its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
         """
         if self.inference == "relaxed":
-            rate = PAPER_RATE if self.duration_rate is None else self.duration_rate
-            return dataclasses.replace(self, duration_rate=rate)
-        known = self.num_segments is not None or self.counts_told
-        defaults: dict[str, Any] = {
-            "duration_weight": None if known else 0.0,
-            "shared_termination": not known,
-            "termination_weight": 1.0 if known else 3.0,
-        }
+            defaults: dict[str, Any] = {"duration_rate": PAPER_RATE, "sigma_floor": 0.25}
+        else:
+            known = self.num_segments is not None or self.counts_told
+            defaults = {
+                "duration_weight": None if known else 0.0,
+                "shared_termination": not known,
+                "termination_weight": 1.0 if known else 3.0,
+                "sigma_floor": 0.5,
+            }
         return dataclasses.replace(self, **{n: v for n, v in defaults.items() if getattr(self, n) is None})
 
     def to_json(self) -> dict[str, Any]:

@@ -89,12 +89,14 @@ def _new_code_policy(config: Config, space: Space, scaling: Scaling, key: PRNGKe
 
 
 def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Eyes:
+    sigma_floor = config.settled().sigma_floor
+    assert sigma_floor is not None, "settled"
     return Eyes(
         space,
         scaling,
         num_maps=config.num_maps,
         hidden_dim=config.hidden_dim,
-        sigma_floor=config.sigma_floor,
+        sigma_floor=sigma_floor,
         recurrent=config.recurrent,
         key=key,
     )
