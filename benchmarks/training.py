@@ -209,9 +209,8 @@ def main() -> None:
     Console().print(table)
     if options.out:
         wall_time = time.perf_counter() - began
-        write_result(
-            options.out, config={"world": options.world, **sizes}, seeds=[0], wall_time=wall_time, figures=columns
-        )
+        config = {"world": options.world, **Config(**sizes).settled().to_json(), "num_seeds": options.num_seeds}
+        write_result(options.out, config=config, seeds=[0], wall_time=wall_time, figures=columns)
 
 
 if __name__ == "__main__":

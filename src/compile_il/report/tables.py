@@ -5,6 +5,7 @@ A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table 
     python -m compile_il.report.tables README.md docs/results.md
 """
 
+import functools
 import json
 import re
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 from compile_il.files import replace_file
 from compile_il.report.scores import spread
+from compile_il.reproduce.paper import PAPER
 from compile_il.results import RESULTS
 
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -49,8 +51,14 @@ def speed_of_worlds() -> str:
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
 
 
-PAPER_UNSUPERVISED = {("reacher", 3): "62.0 ± 4.5", ("reacher", 5): "41.7 ± 8.0"}
-"""Boundary accuracy in table 1 of the paper; for the grid worlds it shows figures only."""
+def printed(model: str, tasks: int, score: str) -> str:
+    """What table 1 of the paper, on the reacher, says of a model; of grid worlds it shows drawings only."""
+    row = PAPER["table1"].get(model, {}).get(tasks)
+    return "-" if row is None else "{:.1f} ± {:.1f}".format(*getattr(row, score))
+
+
+PAPER_UNSUPERVISED = {("reacher", tasks): printed("CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
+"""Boundary accuracy without labels in the paper, by world and number of tasks."""
 
 
 def exact_without_labels() -> str:
@@ -62,6 +70,19 @@ def exact_without_labels() -> str:
             ours = [spread([score[column] for score in scores]) for column in columns]
             rows.append([f"{world}, {tasks} tasks", PAPER_UNSUPERVISED.get((world, int(tasks)), "-"), *ours])
     headings = ["per cent", "paper: boundaries", "boundaries", "F1", "exact match", "online success"]
+    return markdown_table(headings, rows)
+
+
+def reacher() -> str:
+    """Table 1 of the paper, boundaries only: what is told and what is found, by both engines."""
+    rows = []
+    for model, part in read_result("table1")["figures"].items():
+        for tasks, scores in part["scores"].items():
+            row = [f"{model}, {tasks} tasks"]
+            for column in ("boundary_accuracy", "f1_tolerance_1"):
+                row += [printed(model, int(tasks), column), spread([score[column] for score in scores])]
+            rows.append(row)
+    headings = ["per cent", "paper: boundaries", "boundaries", "paper: F1, 1 step off", "F1, 1 step off"]
     return markdown_table(headings, rows)
 
 
@@ -131,13 +152,25 @@ def meaning() -> str:
     return markdown_table(headings, rows)
 
 
-def speed_of_training() -> str:
+def speed_of_training(inference: str) -> str:
     """Milliseconds of a training step and of its parts, at the paper's sizes."""
-    result = read_result("speed-exact-h200")
+    result = read_result(f"speed-{inference}-h200")
     columns = list(result["figures"].values())
     rows = [[part, *(f"{column[part]:.2f}" for column in columns)] for part in columns[0]]
     seeds = [f"{count} seed{'s' if int(count) > 1 else ''}" for count in result["figures"]]
     return markdown_table([f"milliseconds, one {result['hardware']['device']}", *seeds], rows)
+
+
+def speed_of_agents() -> str:
+    """Environment steps a second of reinforcement learning, those inside of skills counted."""
+    result = read_result("speed-hierarchy-h200")
+    rows = [
+        [name, *(f"{found[rate]:,.0f}" for rate in ("with learning", "acting alone", "updates"))]
+        for name, found in result["figures"]["agents"].items()
+    ]
+    rows.append(["the world alone", "-", f"{result['figures']['world alone']:,.0f}", "-"])
+    headings = [f"a second, one {result['hardware']['device']}", "steps, with learning", "steps, acting alone"]
+    return markdown_table([*headings, "updates"], rows)
 
 
 def symbols() -> str:
@@ -168,7 +201,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "first-minute": first_minute,
     "durations": durations,
     "meaning": meaning,
-    "speed-exact": speed_of_training,
+    "reacher": reacher,
+    "speed-exact": functools.partial(speed_of_training, "exact"),
+    "speed-relaxed": functools.partial(speed_of_training, "relaxed"),
+    "speed-hierarchy": speed_of_agents,
 }
 
 
