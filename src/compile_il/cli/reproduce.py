@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from compile_il.cli.console import Interrupted, say
-from compile_il.reproduce.draw import Cells, study_cells
+from compile_il.reproduce.draw import PAPERS, Cells, study_cells
 from compile_il.reproduce.names import Scale, StudyName
 
 Names = StudyName | Literal["all"]
@@ -61,7 +62,8 @@ class Reproduce:
                 )
             except Stopped as stopped:
                 raise Interrupted(f"{stopped.where} To go on", []) from stopped
-            console.print(cell_table(f"{name}, {self.scale}", study_cells(result)))
+            for table in cell_tables(f"{name}, {self.scale}", study_cells(result), console.width):
+                console.print(table, "")
             say(console, f"{name}: ", (str(out), "bold"))
 
     def _run_several(self, names: tuple[StudyName, ...]) -> None:
@@ -73,11 +75,34 @@ class Reproduce:
             raise Interrupted("all is saved. To go on", []) from stopped
 
 
-def cell_table(title: str, cells: Cells) -> Table:
-    """The table of a study, for a terminal."""
-    table = Table(title=title)
-    for number, heading in enumerate(cells.headings):
-        table.add_column(heading, justify="right" if number else "left")
-    for row in cells.rows:
-        table.add_row(*row)
-    return table
+def cell_tables(title: str, cells: Cells, width: int) -> list[Table]:
+    """The table of a study, for a terminal: where it is too wide, several below each other with the same rows."""
+    columns = list(zip(cells.headings, *cells.rows, strict=True))
+    widths = [max(len(word) for word in [*heading.split(), *column]) for heading, *column in columns]
+    blocks: list[list[int]] = [[]]
+    for group in _groups(cells.headings):
+        together = [0, *blocks[-1], *group]
+        if blocks[-1] and sum(widths[number] + 2 for number in together) > width:
+            blocks.append([])
+        blocks[-1] += group
+    tables: list[Table] = []
+    for block in blocks:
+        table = Table(title=None if tables else title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for number in (0, *block):
+            # A heading may take several lines; what stands below it may not.
+            table.add_column(cells.headings[number], justify="right" if number else "left", width=widths[number])
+        for row in cells.rows:
+            table.add_row(*(row[number] for number in (0, *block)))
+        tables.append(table)
+    return tables
+
+
+def _groups(headings: list[str]) -> list[list[int]]:
+    """Columns that belong together: the paper's stands before ours."""
+    groups: list[list[int]] = []
+    for number, heading in enumerate(headings[1:], start=1):
+        if groups and headings[number - 1] == f"{PAPERS}{heading}":
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups

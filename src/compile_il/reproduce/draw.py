@@ -6,6 +6,9 @@ from compile_il.report.scores import SCORE_HEADINGS, spread
 from compile_il.report.tables import markdown_table
 from compile_il.reproduce.paper import PAPER
 
+PAPERS = "paper: "
+"""Stands before the heading of a column that the paper printed."""
+
 
 class Cells(NamedTuple):
     """A table, its first column names."""
@@ -37,7 +40,7 @@ def _score_cells(result: dict[str, Any]) -> Cells:
             continue
         printed = [_printed(paper, name, tasks, field) for name, tasks, _ in scores]
         if any(printed):
-            headings.append(f"paper: {heading}")
+            headings.append(f"{PAPERS}{heading}")
             for row, words in zip(rows, printed, strict=True):
                 row.append(words or "-")
         headings.append(heading)
