@@ -82,7 +82,7 @@ def test_heat_is_the_share_of_levels() -> None:
 def test_soft_segments_stand_on_each_other() -> None:
     figure = draw_segments(made_up.result("qualitative"))
     labels = [axes.get_ylabel() for axes in figure.axes]
-    late, early = "5,000 iterations", "50 iterations"
+    late, early = "7,000 iterations", "70 iterations"
     expected = [f"CompILE\n{early}", f"CompILE\n{early}, a sample", f"CompILE\n{late}", f"CompILE\n{late}, a sample"]
     assert labels == [*expected, "exact\n80 iterations", "exact\n8,000 iterations"]
     for axes in figure.axes:

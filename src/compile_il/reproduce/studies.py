@@ -19,7 +19,7 @@ SMOKE_TEST = 16
 TRAINING: dict[Scale, dict[str, dict[str, Any]]] = {
     "smoke": {},
     "short": {
-        "relaxed grid": {"num_iterations": 5_000, "learning_rate": 5e-4, "cooldown": 0.3},
+        "relaxed grid": {"num_iterations": 7_000, "learning_rate": 5e-4, "cooldown": 0.3},
         "relaxed reacher": {"num_iterations": 5_000, "learning_rate": 1e-3, "cooldown": 0.3},
         "exact grid": {"num_iterations": 8_000},
         "exact reacher": {"num_iterations": 2_000},
