@@ -21,6 +21,8 @@ from compile_il.relaxed.skills import Frames, RelaxedSkills
 from compile_il.relaxed.told import Told, told_in
 from compile_il.skills import Skills
 
+Decoder = Literal["exact", "recognition"]
+"""By summing over all segmentations, or by the recognition model that relaxed training makes, a segment at a time."""
 Best = Literal["boundaries", "path"]
 """Boundaries of which most can be expected to be right, or the single most probable path (Viterbi)."""
 
@@ -95,7 +97,8 @@ def decode_by_recognition(
         fits = log_actions(skills.policies, frames, codes[of_step])
         real = jnp.arange(fits.shape[0]) < length
         inner = jnp.arange(most) < count - 1
-        where = jax.vmap(log_boundary_prior, in_axes=(None, None, 0, 0))(rate, length, begins, hard.ends)
+        times = frames.inputs.shape[0]
+        where = jax.vmap(lambda begin, end: log_boundary_prior(rate, length, begin, end, times))(begins, hard.ends)
         return Found(
             num_segments=jnp.sum(used),
             ends=hard.ends,

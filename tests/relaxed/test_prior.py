@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 from compile_il.log_space import LOG_ZERO
-from compile_il.relaxed.prior import first_boundary_kl, first_boundary_prior, soft_length_cost
+from compile_il.relaxed.prior import first_boundary_kl, first_boundary_prior, log_boundary_prior, soft_length_cost
 from compile_il.relaxed.samples import categorical_kl, gaussian_code_losses, gaussian_kl, relax, shift
 
 NUM_TIMES = 12
@@ -24,6 +25,17 @@ def test_prior_is_a_truncated_poisson(rate: float, length: int) -> None:
     found = np.exp(first_boundary_prior(rate, jnp.array(length), NUM_TIMES))
     np.testing.assert_allclose(found[: length + 1], truncated(rate, length), rtol=1e-4, atol=1e-7)
     np.testing.assert_array_equal(found[length + 1 :], 0.0)
+
+
+@pytest.mark.parametrize("rate", [0.5, 3.0, 20.0, 200.0])
+def test_prior_of_a_boundary_given_the_one_before(rate: float) -> None:
+    """Rates far beyond what is left included, where the whole mass that is kept underflows."""
+    length = 9
+    for begin, end in ((0, 0), (0, 4), (3, 9), (9, 9), (2, 2)):
+        kept = scipy.special.logsumexp(scipy.stats.poisson.logpmf(np.arange(length - begin + 1), rate))
+        expected = scipy.stats.poisson.logpmf(end - begin, rate) - kept
+        found = log_boundary_prior(rate, jnp.array(length), jnp.array(begin), jnp.array(end), NUM_TIMES)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("length", [2, 11])

@@ -4,10 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
-from scipy.stats import poisson
 
 from compile_il.networks import Scaling, Space
-from compile_il.relaxed.prior import log_boundary_prior
 from compile_il.relaxed.termination import Termination, termination_loss
 
 RNG = np.random.default_rng(0)
@@ -52,12 +50,3 @@ def test_the_loss_is_a_cross_entropy() -> None:
     )
     found = termination_loss(jnp.asarray(logits, jnp.float32), jnp.asarray(ends), jnp.array(length))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_the_prior_of_a_boundary_is_a_truncated_poisson() -> None:
-    for rate in (0.5, 3.0, 20.0):
-        for begin, end in ((0, 0), (0, 4), (3, 9), (9, 9), (2, 2)):
-            lengths = np.arange(9 - begin + 1)
-            expected = poisson.logpmf(end - begin, rate) - np.log(poisson.pmf(lengths, rate).sum())
-            found = log_boundary_prior(rate, jnp.array(9), jnp.array(begin), jnp.array(end))
-            np.testing.assert_allclose(found, expected, atol=2e-5)

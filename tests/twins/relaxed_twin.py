@@ -40,6 +40,15 @@ class TwinParameters(NamedTuple):
     attention_bias: Array
 
 
+class TwinTermination(NamedTuple):
+    """Parameters of the termination policy: an LSTM, two hidden layers, one number."""
+
+    input_weight: Array
+    hidden_weight: Array
+    gate_bias: Array
+    layers: list[tuple[Array, Array]]
+
+
 class TwinInference(NamedTuple):
     """For each segment, what the recognition model says; rows are segments."""
 
@@ -81,7 +90,7 @@ def softmax(logits: Array) -> Array:
 # The recognition model
 
 
-def lstm_pass(p: TwinParameters, inputs: Array, mask: Array) -> Array:
+def lstm_pass(p: TwinParameters | TwinTermination, inputs: Array, mask: Array) -> Array:
     """From a state of zero; hidden and cell state times the mask after each update ("RNN state masking")."""
     size = p.hidden_weight.shape[1]
     hidden, cell, outputs = np.zeros(size), np.zeros(size), []
@@ -156,9 +165,19 @@ def read(p: TwinParameters, encodings: Array, weights: Array) -> Array:
 
 
 def infer(
-    p: TwinParameters, inputs: Array, length: int, gumbel: Array, *, temperature: float, readout: str
+    p: TwinParameters,
+    inputs: Array,
+    length: int,
+    gumbel: Array,
+    *,
+    temperature: float,
+    readout: str,
+    told_ends: list[int] | None = None,
 ) -> TwinInference:
-    """One pass over the whole input for each segment, "softly masking" what earlier segments explain."""
+    """One pass over the whole input for each segment, "softly masking" what earlier segments explain.
+
+    Boundaries that are told take the place of samples.
+    """
     num_segments, num_times = gumbel.shape
     earlier: list[Array] = []
     rows = []
@@ -166,10 +185,11 @@ def infer(
         mask = np.array([state_mask(earlier, t) for t in range(num_times)])
         encodings = lstm_pass(p, inputs, mask)
         logits = boundary_logits(p, encodings, length)
-        if i < num_segments - 1:
+        end = length if i == num_segments - 1 else (told_ends[i] if told_ends else None)
+        if end is None:
             boundary = concrete(logits, gumbel[i], temperature)
         else:
-            boundary = np.array([1.0 if t == length else 0.0 for t in range(num_times)])
+            boundary = np.array([1.0 if t == end else 0.0 for t in range(num_times)])
         segment = np.array([segment_prob(earlier, boundary, t) for t in range(num_times)])
         if readout == "last":
             weights = last_step_readout(boundary)
@@ -248,6 +268,25 @@ def loss_terms(found: TwinInference, codes: Array, policy: Array, length: int, *
         sum(code_kl(logits) for logits in found.code_logits),
         boundary_cost(found, rate, length, term),
     )
+
+
+def termination_loss(
+    p: TwinTermination, embedded: Array, actions: Array, masks: Array, ends: list[int], length: int
+) -> float:
+    """Appendix "Termination policy": 1 at the end of a segment and 0 elsewhere, behind the masks of recognition.
+
+    State t comes with the action that led to it, times the mask of that action's own step.
+    """
+    total = 0.0
+    for mask, end in zip(masks, ends, strict=True):
+        before = [np.zeros(actions.shape[1])] + [mask[t] * actions[t] for t in range(length)]
+        inputs = np.array([np.concatenate([embedded[t], before[t]]) for t in range(length + 1)])
+        for t, encoding in enumerate(lstm_pass(p, inputs, mask)):
+            (first, second, last) = p.layers
+            hidden = np.maximum(affine(*second, np.maximum(affine(*first, encoding), 0.0)), 0.0)
+            logit = float(affine(*last, hidden)[0])
+            total -= math.log(sigmoid(logit) if t == end else sigmoid(-logit))
+    return total
 
 
 def plain_vae_loss(

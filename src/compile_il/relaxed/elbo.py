@@ -5,7 +5,7 @@
 A relaxed code mixes the probabilities of the skills' policies, not their logits.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,18 +18,6 @@ from compile_il.relaxed.samples import categorical_kl
 
 BoundaryTerm = Literal["first", "lengths"]
 """M times the KL of the first boundary, or a prior on the soft length of each segment."""
-
-
-class LossTerms(NamedTuple):
-    """The parts of the loss of one demonstration."""
-
-    reconstruction: Float[Array, ""]
-    codes: Float[Array, ""]
-    boundaries: Float[Array, ""]
-
-    def weighted(self, beta_codes: float, beta_boundaries: float) -> Float[Array, ""]:
-        """The loss."""
-        return self.reconstruction + beta_codes * self.codes + beta_boundaries * self.boundaries
 
 
 def mixed_log_policy(log_codes: Float[Array, "M K"], log_policy: Float[Array, "T K"]) -> Float[Array, "M T"]:
@@ -55,23 +43,6 @@ def boundary_cost(found: Inference, rate: float, length: Int[Array, ""], term: B
         return num_segments * first_boundary_kl(found.boundary_logits[0], rate, length)
     each = jax.vmap(soft_length_cost, in_axes=(0, 0, None, None))
     return jnp.sum(each(found.boundary_logits[:-1], jnp.exp(found.log_segments[:-1]), rate, length))
-
-
-def loss_terms(
-    found: Inference,
-    log_codes: Float[Array, "M K"],
-    log_policy: Float[Array, "T K"],
-    length: Int[Array, ""],
-    *,
-    rate: float,
-    term: BoundaryTerm = "first",
-) -> LossTerms:
-    """All terms for categorical codes, from one relaxed sample of them."""
-    return LossTerms(
-        reconstruction=reconstruction(found.log_segments, mixed_log_policy(log_codes, log_policy), length),
-        codes=jnp.sum(jax.vmap(categorical_kl)(found.code_logits)),
-        boundaries=boundary_cost(found, rate, length, term),
-    )
 
 
 def told_boundaries_loss(found: Inference, ends: Int[Array, " M"]) -> Float[Array, ""]:

@@ -4,6 +4,7 @@ One sample of boundaries and codes is drawn; where labels tell them, they are ta
 learns to say them. The termination policy is trained along with the rest, on the boundaries that are found.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -40,6 +41,23 @@ class RelaxedSettings(NamedTuple):
     boundary_term: BoundaryTerm
 
 
+class LossTerms(NamedTuple):
+    """What the recognition model and the policies pay for one demonstration, with its weights."""
+
+    reconstruction: Float[Array, ""]
+    codes: Float[Array, ""]
+    boundaries: Float[Array, ""]
+
+
+class Codes(NamedTuple):
+    """One sample of the codes of each segment, as the loss needs it."""
+
+    log_actions: Float[Array, "B M T"]
+    """log p(a_t | s_t, z_i)."""
+    costs: Float[Array, "B M"]
+    """β KL(q(z_i) || p(z)), or what it takes to say a code that is told."""
+
+
 def relaxed_losses(
     skills: RelaxedSkills,
     batch: Batch,
@@ -63,27 +81,52 @@ def relaxed_losses(
         told_ends=told.ends,
     )
     if isinstance(skills.policies, SkillPolicies):
-        noise = jax.vmap(lambda key: jax.random.gumbel(key, found.code_logits.shape[1:]))(code_keys)
-        log_codes = relaxed_codes(found.code_logits, noise, told.codes, temperature)
-        mixed = jax.vmap(mixed_log_policy)(log_codes, frames.policy[:, :-1])
-        codes = jnp.sum(
-            jax.vmap(code_losses, in_axes=(0, 0, None))(found.code_logits, told.codes, settings.beta_codes), 1
-        )
+        codes = categorical_codes(frames, found, told, code_keys, temperature, settings.beta_codes)
     else:
-        mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
-        noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(code_keys)
-        known = told_vector(told.codes, mean.shape[-1])
-        sample = jnp.where(told.codes[..., None] >= 0, known, shift(mean, log_variance, noise))
-        mixed = mixed_by_code(skills.policies, frames, sample)
-        costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))
-        codes = jnp.sum(costs(mean, log_variance, told.codes, settings.beta_codes), axis=1)
+        codes = gaussian_codes(skills.policies, frames, found, told, code_keys, settings.beta_codes)
+    terms = jax.vmap(functools.partial(loss_terms, settings=settings))(found, codes, told, lengths)
+    return sum(terms, start=stopping_losses(skills, frames, found, told, lengths))
 
-    def one(found: Inference, mixed: Float[Array, "M T"], told: Told, length: Int[Array, ""]) -> Float[Array, ""]:
-        cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, settings.boundary_term)
-        boundaries = jnp.where(all_told(told), told_boundaries_loss(found, told.ends), cost)
-        return reconstruction(found.log_segments, mixed, length) + boundaries
 
-    return jax.vmap(one)(found, mixed, told, lengths) + codes + stopping_losses(skills, frames, found, told, lengths)
+def loss_terms(
+    found: Inference, codes: Codes, told: Told, length: Int[Array, ""], settings: RelaxedSettings
+) -> LossTerms:
+    """The terms of one demonstration; boundaries that are told are learned in place of being held to their prior."""
+    cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, settings.boundary_term)
+    return LossTerms(
+        reconstruction=reconstruction(found.log_segments, codes.log_actions, length),
+        codes=jnp.sum(codes.costs),
+        boundaries=jnp.where(all_told(told), told_boundaries_loss(found, told.ends), cost),
+    )
+
+
+def categorical_codes(
+    frames: Frames,
+    found: Inference,
+    told: Told,
+    keys: Key[Array, " B"],
+    temperature: float | Float[Array, ""],
+    beta: float,
+) -> Codes:
+    """Relaxed samples, which mix the policies of skills."""
+    noise = jax.vmap(lambda key: jax.random.gumbel(key, found.code_logits.shape[1:]))(keys)
+    log_codes = relaxed_codes(found.code_logits, noise, told.codes, temperature)
+    return Codes(
+        log_actions=jax.vmap(mixed_log_policy)(log_codes, frames.policy[:, :-1]),
+        costs=jax.vmap(code_losses, in_axes=(0, 0, None))(found.code_logits, told.codes, beta),
+    )
+
+
+def gaussian_codes(
+    policy: CodePolicy, frames: Frames, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
+) -> Codes:
+    """Samples that one policy reads."""
+    mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
+    noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(keys)
+    known = told_vector(told.codes, mean.shape[-1])
+    sample = jnp.where(told.codes[..., None] >= 0, known, shift(mean, log_variance, noise))
+    costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))
+    return Codes(mixed_by_code(policy, frames, sample), costs(mean, log_variance, told.codes, beta))
 
 
 def all_told(told: Told) -> Bool[Array, ""]:

@@ -9,7 +9,7 @@ for which t' = 0, and multiplies it by M; or it puts the prior on the soft lengt
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammaincc, gammaln, logsumexp
+from jax.scipy.special import gammaln, logsumexp
 from jaxtyping import Array, Float, Int
 
 from compile_il.log_space import LOG_ZERO
@@ -28,14 +28,13 @@ def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) ->
 
 
 def log_boundary_prior(
-    rate: float, length: Int[Array, ""], begin: Int[Array, ""], end: Int[Array, ""]
+    rate: float, length: Int[Array, ""], begin: Int[Array, ""], end: Int[Array, ""], num_times: int
 ) -> Float[Array, ""]:
-    """Log p(b_i = end | b_{i-1} = begin), truncated to begin .. T.
+    """Log p(b_i = end | b_{i-1} = begin), truncated to begin .. T: that of the first boundary of what is left.
 
-    The normaliser is the Poisson's cumulative distribution at T - begin, Q(T - begin + 1, λ).
+    The normaliser is a sum of logs: the Poisson's cumulative distribution underflows where the rate is large.
     """
-    duration, most = (end - begin).astype(jnp.float32), (length - begin).astype(jnp.float32)
-    return log_poisson(duration, rate) - jnp.log(gammaincc(jnp.maximum(most, 0.0) + 1.0, rate))
+    return first_boundary_prior(rate, jnp.maximum(length - begin, 0), num_times)[end - begin]
 
 
 def first_boundary_kl(logits: Float[Array, " times"], rate: float, length: Int[Array, ""]) -> Float[Array, ""]:

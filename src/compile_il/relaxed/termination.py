@@ -1,10 +1,11 @@
 """The termination policy: when to stop, told from what has been seen so far (appendix "Termination policy").
 
-It has the architecture of the boundary network and parameters of its own: an LSTM over embedded observations, run once
+It is built as the boundary network is, with parameters of its own: an LSTM over embedded observations, run once
 for each segment behind the same soft masks, and two hidden layers on top. It learns to say 1 at the most probable
 boundary argmax_t q(b_i = t | x) and 0 elsewhere.
 
-Deviation: to be used while acting it must not look ahead. The recognition model reads the action of step t together
+Deviations: the action comes as it is, beside the normalised embedding of the state, where recognition embeds it and
+normalises both. And to be used while acting it must not look ahead. The recognition model reads the action of step t together
 with state t; here state t comes with the action that led to it, a_{t-1}, which is known on arriving. At the first time
 of a segment that action belongs to the segment before: it is hidden by the mask of its own step, and is zero while
 acting.

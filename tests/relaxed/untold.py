@@ -1,0 +1,22 @@
+"""The loss of a demonstration of which nothing is told, from samples and policies that are given."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from compile_il.demos import UNKNOWN
+from compile_il.relaxed.elbo import code_losses, mixed_log_policy
+from compile_il.relaxed.inference import Inference
+from compile_il.relaxed.objective import Codes, LossTerms, RelaxedSettings, loss_terms
+from compile_il.relaxed.told import Told
+
+
+def untold_terms(found: Inference, log_codes: Any, log_policy: Any, length: jax.Array, **settings: Any) -> LossTerms:
+    """What training adds up, with weights of one unless others are given."""
+    num_segments = found.code_logits.shape[0]
+    plain = {"rate": 3.0, "beta_codes": 1.0, "beta_boundaries": 1.0, "readout": "last", "boundary_term": "first"}
+    chosen = RelaxedSettings(num_segments=num_segments, **(plain | settings))
+    nothing = jnp.full(num_segments, UNKNOWN)
+    codes = Codes(mixed_log_policy(log_codes, log_policy), code_losses(found.code_logits, nothing, chosen.beta_codes))
+    return loss_terms(found, codes, Told(nothing, nothing), length, chosen)
