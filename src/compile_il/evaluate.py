@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_il.baselines.baseline import Cuts
+from compile_il.decoders import Best, Decoder
 from compile_il.demos import Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
@@ -47,6 +48,8 @@ def evaluate(
     num_demos: int = 1024,
     seed: int = TEST_SEED,
     count: SegmentCount | Literal["true"] = "true",
+    decoder: Decoder | None = None,
+    best: Best | None = None,
 ) -> Evaluation:
     """Scores a model on levels it has not seen.
 
@@ -57,12 +60,16 @@ def evaluate(
       num_demos: how many.
       seed: of the levels.
       count: how many segments to find: as many as there are, or what else `Model.segment` takes.
+      decoder: how, as for `Model.segment`; by default as the model was trained.
+      best: what an exact decoder returns, as for `Model.segment`.
     """
+    model.choose_decoder(decoder, best)  # refused before levels are made
     world = make_world(world) if isinstance(world, str) else world
     if num_tasks is not None:
         world = dataclasses.replace(world, num_tasks=num_tasks)  # type: ignore[type-var]  # worlds are dataclasses
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
-    found = model.segment(demos, true_counts(demos) if isinstance(count, str) and count == "true" else count)
+    told = true_counts(demos) if isinstance(count, str) and count == "true" else count
+    found = model.segment(demos, told, decoder=decoder, best=best)
     scores = score(found, demos)
     again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
     online = _online(model, world, found.skills, num_demos, seed) if hasattr(world, "step") else None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
 from compile_il.counts import Counts, told_counts, unknown_count
-from compile_il.decoders import Best, Found, decode_by_recognition, decode_exactly
+from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
@@ -35,10 +35,6 @@ _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
 
 SegmentCount = int | Counts | Literal["unknown"] | None
 """How many segments to find: of all demonstrations, of each, none told, or as in training."""
-
-
-Decoder = Literal["exact", "recognition"]
-"""By summing over all segmentations, or by the recognition model that relaxed training makes, a segment at a time."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -99,6 +95,8 @@ class Model:
 
     def __repr__(self) -> str:
         space, config = self.skills.space, self.config
+        gaussian = config.codes == "gaussian"
+        skills = f"codes of {config.code_dim} numbers" if gaussian else f"{config.num_skills} skills"
         match space.observation_shape:
             case ():
                 observations = f"{space.num_symbols} symbols"
@@ -108,10 +106,7 @@ class Model:
                 observations = f"{space.observation_kind} {'x'.join(map(str, shape))} observations"
         actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
         segments = "any number of" if config.num_segments is None else config.num_segments
-        return (
-            f"Model({config.num_skills} skills, {segments} segments, {observations}, {actions} actions, "
-            f"{config.inference})"
-        )
+        return f"Model({skills}, {segments} segments, {observations}, {actions} actions, {config.inference})"
 
     def segment(
         self,
@@ -136,7 +131,7 @@ class Model:
             (Viterbi). Where the model has no doubts they are the same.
           max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
-        return self._segment(demos, num_segments, self._check_decoder(decoder, best), best, max_segments, None)
+        return self._segment(demos, num_segments, self.choose_decoder(decoder, best), best, max_segments, None)
 
     def sample(
         self,
@@ -148,13 +143,20 @@ class Model:
     ) -> Segments:
         """Draws one segmentation of each demonstration from the posterior; other seeds draw others.
 
+        Codes must be categorical: the posterior is that of the exact decoder.
+
         Args:
           demos: as for `segment`.
           num_segments: as for `segment`.
           seed: of the draws.
           max_segments: as for `segment`.
         """
-        return self._segment(demos, num_segments, self._check_decoder("exact", None), None, max_segments, seed)
+        if self.config.codes == "gaussian":
+            raise ValueError(
+                "Codes of real numbers cannot be summed over, and so there is no posterior to draw from: use segment, "
+                'or train with codes="categorical".'
+            )
+        return self._segment(demos, num_segments, "exact", None, max_segments, seed)
 
     def _segment(
         self,
@@ -172,7 +174,8 @@ class Model:
         trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
         asked = trained_with if num_segments is None else num_segments
         if isinstance(asked, str) and decoder == "recognition":
-            raise ValueError('The recognition model must be told how many segments there are: or pass decoder="exact".')
+            instead = "pass their number" if self.config.codes == "gaussian" else 'or pass decoder="exact"'
+            raise ValueError(f"The recognition model must be told how many segments there are: {instead}.")
         if max_segments is not None and not isinstance(asked, str):
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
         counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
@@ -199,9 +202,26 @@ class Model:
             )
         return found
 
-    def score(self, demos: Demonstrations, num_segments: SegmentCount = None) -> Scores:
-        """Segments demonstrations whose truth is known, and compares; labels that they carry are not looked at."""
-        return score(self.segment(demos.with_labels(), num_segments), demos)
+    def score(
+        self,
+        demos: Demonstrations,
+        num_segments: SegmentCount = None,
+        *,
+        decoder: Decoder | None = None,
+        best: Best | None = None,
+        max_segments: int | None = None,
+    ) -> Scores:
+        """Segments demonstrations whose truth is known, and compares; labels that they carry are not looked at.
+
+        Args:
+          demos: as for `segment`, and so are the others.
+          num_segments: how many segments to find.
+          decoder: how.
+          best: what an exact decoder returns.
+          max_segments: the most to consider where their number is unknown.
+        """
+        found = self.segment(demos.with_labels(), num_segments, decoder=decoder, best=best, max_segments=max_segments)
+        return score(found, demos)
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
         """Starts a skill where something is seen; it then acts and is told where that led, until it is done."""
@@ -219,19 +239,21 @@ class Model:
         """
         return self.begin(observation, skill).arrive(action, arrived)
 
-    def _check_decoder(self, decoder: Decoder | None, best: Best | None) -> Decoder:
+    def choose_decoder(self, decoder: Decoder | None = None, best: Best | None = None) -> Decoder:
+        """The decoder that is asked for, or this model's own; refused where the model or `best` does not go with it."""
         if decoder is not None and decoder not in get_args(Decoder):
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
             raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
-        relaxed = isinstance(self.skills, RelaxedSkills)
+        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.config.codes == "gaussian"
         decoder = decoder or ("recognition" if relaxed else "exact")
         if decoder == "recognition" and not relaxed:
             raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
-        if decoder == "exact" and self.config.codes == "gaussian":
+        if decoder == "exact" and gaussian:
             raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
         if best is not None and decoder == "recognition":
-            raise ValueError('best has no meaning for the recognition model: leave it out, or pass decoder="exact".')
+            instead = "leave it out" if gaussian else 'leave it out, or pass decoder="exact"'
+            raise ValueError(f"best has no meaning for the recognition model: {instead}.")
         return decoder
 
     def log_counts(
@@ -303,9 +325,20 @@ class Model:
             )
 
 
-def scores_of(model: Model, demos: Demonstrations, found: Segments, num_segments: SegmentCount = None) -> Scores:
+def scores_of(
+    model: Model,
+    demos: Demonstrations,
+    found: Segments,
+    num_segments: SegmentCount = None,
+    *,
+    decoder: Decoder | None = None,
+    best: Best | None = None,
+    max_segments: int | None = None,
+) -> Scores:
     """Compares what was found with the truth; where labels told part of it, what is found without them counts."""
-    return score(found, demos) if demos.labels is None else model.score(demos, num_segments)
+    if demos.labels is None:
+        return score(found, demos)
+    return model.score(demos, num_segments, decoder=decoder, best=best, max_segments=max_segments)
 
 
 def score(found: Segments, demos: Demonstrations) -> Scores:

@@ -54,7 +54,11 @@ def check_skill(skill: Code, config: Config) -> Array:
     given = np.asarray(skill)
     if config.codes == "gaussian":
         if given.shape != (config.code_dim,):
-            raise ValueError(f"A code of this model has {config.code_dim} numbers, and {given.shape} were given.")
+            what = f"{skill}" if given.shape == () else f"one of shape {given.shape}"
+            raise ValueError(
+                f"The skills of this model are vectors of {config.code_dim} numbers, such as found.skills[0][0] of "
+                f"found = model.segment(demos), and {what} was given."
+            )
     elif given.shape != () or not np.issubdtype(given.dtype, np.integer) or not 0 <= given < config.num_skills:
         raise ValueError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
     return jnp.asarray(given)

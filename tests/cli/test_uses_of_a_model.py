@@ -11,8 +11,26 @@ from rich.console import Console
 import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.evaluate import score_table
+from compile_il.config import Config
 from compile_il.evaluate import Evaluation
+from compile_il.metrics import Scores
+from compile_il.model import Segments
+from compile_il.report import page
 from tests.cli.typed import fails, refuses
+from tests.exact.small import model_for
+
+RELAXED = Config(inference="relaxed", num_segments=2, num_skills=2, hidden_dim=4, num_maps=1)
+
+
+@pytest.fixture(scope="module")
+def relaxed(symbols: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that can be decoded either way, untrained."""
+    model = model_for(cil.Demonstrations.load(symbols), RELAXED.settled())
+    return model.save(tmp_path_factory.mktemp("relaxed") / "model")
+
+
+def boundaries_of(found: Segments) -> list[list[int]]:
+    return [inner.tolist() for inner in found.boundaries]
 
 
 def test_segment_writes_what_the_model_finds(
@@ -60,6 +78,83 @@ def test_report_shows_the_curves_of_the_run(
     assert "exists" in refuses(typed, capsys)
     assert "name at least one file" in refuses(["report", str(pristine_run), "--out", str(tmp_path / "x")], capsys)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_segment_by_the_other_decoder(
+    relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, model, demos = tmp_path / "found.jsonl", cil.load(relaxed), cil.Demonstrations.load(symbols)
+    typed = ["segment", str(relaxed), str(symbols), "--out", str(out), "--num-segments", "unknown"]
+    assert refuses(typed, capsys).endswith('must be told how many segments there are: or pass decoder="exact".')
+    main([*typed, "--decoder", "exact", "--best", "path", "--max-segments", "3"])
+    found = model.segment(demos, "unknown", decoder="exact", best="path", max_segments=3)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["boundaries"] for row in rows] == boundaries_of(found)
+    np.testing.assert_allclose([row["log_likelihood"] for row in rows], found.log_likelihood, rtol=1e-6)
+
+
+def test_what_labels_tell_is_scored_without_them_by_the_same_decoder(
+    relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demos, model = cil.Demonstrations.load(symbols), cil.load(relaxed)
+    told = demos.reveal(boundaries=True, codes=False).save(tmp_path / "told.npz")
+    typed = ["segment", str(relaxed), str(told), "--out", str(tmp_path / "found.jsonl"), "--overwrite"]
+
+    def printed(*more: str) -> str:
+        main([*typed, *more])
+        return " ".join(capsys.readouterr().out.split())
+
+    def words(scores: Scores) -> str:
+        return f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %"
+
+    recognition, exact = words(model.score(demos)), words(model.score(demos, decoder="exact"))
+    assert recognition != exact
+    assert recognition in printed()
+    assert exact in printed("--decoder", "exact")
+    at_most_two = words(model.score(demos, "unknown", decoder="exact", max_segments=2))
+    assert at_most_two in printed("--decoder", "exact", "--num-segments", "unknown", "--max-segments", "2")
+
+
+def test_evaluate_by_either_decoder(relaxed: Path, tmp_path: Path) -> None:
+    figures, model = {}, cil.load(relaxed)
+    for decoder in ("exact", "recognition"):
+        out = tmp_path / decoder
+        typed = ["evaluate", str(relaxed), "symbols", "--num-tasks", "2", "--num-demos", "16", "--out", str(out)]
+        main([*typed, "--decoder", decoder])
+        result = json.loads(out.read_text())
+        assert result["config"]["decoder"] == decoder
+        (figures[decoder],) = result["figures"].values()
+        expected = cil.evaluate(model, "symbols", num_tasks=2, num_demos=16, decoder=decoder)
+        assert figures[decoder] == expected._asdict()
+    assert figures["exact"] != figures["recognition"]
+
+
+def test_report_by_the_other_decoder(
+    relaxed: Path, symbols: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[page.Shown] = []
+    monkeypatch.setattr(page, "write_report", lambda out, model, sets, **more: shown.extend(sets))
+    typed = ["report", str(relaxed), str(symbols), "--out", str(tmp_path / "page.html")]
+    main([*typed, "--decoder", "exact"])
+    main(typed)
+    model, demos = cil.load(relaxed), cil.Demonstrations.load(symbols)
+    for what, decoder in zip(shown, ("exact", "recognition"), strict=True):
+        assert boundaries_of(what.found) == boundaries_of(model.segment(demos, decoder=decoder))
+        assert what.scores == model.score(demos, decoder=decoder)
+    assert boundaries_of(shown[0].found) != boundaries_of(shown[1].found)
+
+
+@pytest.mark.parametrize("command", ["segment", "evaluate", "report"])
+def test_decoders_that_a_model_has_not(
+    command: str, pristine_run: Path, relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    what = ["symbols" if command == "evaluate" else str(symbols), "--out", str(tmp_path / "out")]
+    exact, other = [command, str(pristine_run), *what], [command, str(relaxed), *what]
+    assert "This model has no recognition model" in refuses([*exact, "--decoder", "recognition"], capsys)
+    assert "best has no meaning for the recognition model" in refuses([*other, "--best", "path"], capsys)
+    for wrong in (["--decoder", "greedy"], ["--best", "worst"]):
+        assert wrong[1] in fails([*exact, *wrong], capsys)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("command", ["segment", "report"])

@@ -57,6 +57,21 @@ def test_both_decoders_find_them(symbols_model: cil.Model) -> None:
     assert symbols_model.segment(demos, "unknown", decoder="exact", max_segments=5).count_probs[0].shape == (6,)
 
 
+def test_both_decoders_are_scored() -> None:
+    demos = cil.demonstrate("symbols", num_demos=16, num_tasks=3, seed=5)
+    model, scores = model_for(demos, SMALL.settled()), {}
+    for decoder in ("recognition", "exact"):
+        scores[decoder] = model.score(demos, decoder=decoder)
+        assert scores[decoder] == cil.score(model.segment(demos, decoder=decoder), demos)
+        evaluation = cil.evaluate(model, "symbols", num_demos=16, num_tasks=3, seed=5, decoder=decoder)
+        assert evaluation[:4] == scores[decoder]
+    assert scores["exact"] != scores["recognition"] == model.score(demos)
+    with pytest.raises(ValueError, match=r"best has no meaning for the recognition model"):
+        model.score(demos, best="path")
+    with pytest.raises(ValueError, match=r"This model has no recognition model"):
+        cil.evaluate(model_for(demos), "symbols", decoder="recognition")
+
+
 def test_probabilities_are_where_boundaries_are(symbols_model: cil.Model) -> None:
     found = symbols_model.segment(cil.demonstrate("symbols", num_demos=16, seed=9))
     for inner, probs in zip(found.boundaries, found.boundary_probs, strict=True):
@@ -230,8 +245,23 @@ def test_uses_that_make_no_sense_are_refused() -> None:
         np.testing.assert_array_equal(codes, np.concatenate([np.eye(4)[2:3], freely[1:]]))
     with pytest.raises(ValueError, match=r"Codes of real numbers cannot be summed over"):
         gaussian.segment(demos, decoder="exact")
-    with pytest.raises(ValueError, match=r"A code of this model has 4 numbers"):
-        gaussian.act(np.zeros(3, np.float32), 2)
+
+
+def test_gaussian_codes_are_refused_in_words_that_help() -> None:
+    demos = vector_demos()
+    model = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).settled())
+    assert repr(model).startswith("Model(codes of 4 numbers, 3 segments, ")
+    with pytest.raises(ValueError, match=r"must be told how many segments there are: pass their number\.$"):
+        model.segment(demos, "unknown")
+    with pytest.raises(ValueError, match=r"best has no meaning for the recognition model: leave it out\.$"):
+        model.segment(demos, best="path")
+    with pytest.raises(ValueError, match=r'no posterior to draw from: use segment, or train with codes="categorical"'):
+        model.sample(demos)
+    seen = demos.observations[0][0]
+    with pytest.raises(ValueError, match=r"vectors of 4 numbers, such as found.skills\[0\]\[0\] .* and 3 was given"):
+        model.act(seen, 3)
+    with pytest.raises(ValueError, match=r"vectors of 4 numbers, .* and one of shape \(5,\) was given"):
+        model.act(seen, np.zeros(5))
 
 
 @pytest.mark.parametrize(

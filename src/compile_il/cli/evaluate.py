@@ -11,6 +11,7 @@ from rich.table import Table
 
 from compile_il.cli.console import check_numbers, say
 from compile_il.cli.generate import WorldName
+from compile_il.cli.segment import BestOption, DecoderOption
 from compile_il.evaluate import TEST_SEED, Evaluation
 from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS
 
@@ -36,6 +37,10 @@ class Evaluate:
     """Which levels."""
     count_unknown: bool = False
     """Do not tell the model how many segments there are."""
+    decoder: DecoderOption = None
+    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
+    best: BestOption = None
+    """Of `exact`: the `boundaries` of which most should be right, or the most probable `path`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
     """A file for the scores, as JSON."""
     overwrite: bool = False
@@ -61,10 +66,18 @@ class Evaluate:
                     num_demos=self.num_demos,
                     seed=self.seed,
                     count="unknown" if self.count_unknown else "true",
+                    decoder=self.decoder,
+                    best=self.best,
                 )
         console.print(score_table(scores))
         if self.out is not None:
-            config = {"settings": model.config.to_json(), "num_demos": self.num_demos, "test_seed": self.seed}
+            config = {
+                "settings": model.config.to_json(),
+                "num_demos": self.num_demos,
+                "test_seed": self.seed,
+                "decoder": model.choose_decoder(self.decoder, self.best),
+                "best": self.best,
+            }
             figures = {name: score._asdict() for name, score in scores.items()}
             seconds = time.perf_counter() - began
             write_result(self.out, config=config, seeds=[model.config.seed], wall_time=seconds, figures=figures)

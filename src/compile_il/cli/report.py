@@ -2,13 +2,13 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from compile_il.cli.console import say
-from compile_il.cli.segment import SegmentOption
+from compile_il.cli.segment import BestOption, DecoderOption, SegmentOption
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Report:
     """The page to write."""
     num_segments: SegmentOption = None
     """Segments of each demonstration, or `unknown` to find their number too."""
+    decoder: DecoderOption = None
+    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
+    best: BestOption = None
+    """Of `exact`: the `boundaries` of which most should be right, or the most probable `path`."""
     overwrite: bool = False
     """Replace the page if it exists."""
 
@@ -46,11 +50,12 @@ class Report:
         if not self.demos:
             raise ValueError("There are no demonstrations to show: name at least one file.")
         model, sets = load(self.model), []
+        how: Any = {"decoder": self.decoder, "best": self.best}
         for path in self.demos:
             demos = Demonstrations.load(path)
-            found = model.segment(demos, self.num_segments)
+            found = model.segment(demos, self.num_segments, **how)
             known = demos.truth is not None and demos.truth.boundaries is not None
-            scores = scores_of(model, demos, found, self.num_segments) if known else None
+            scores = scores_of(model, demos, found, self.num_segments, **how) if known else None
             sets.append(Shown(name=path.stem, demos=demos, found=found, scores=scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)

@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import say
+from compile_il.decoders import Best, Decoder
 
 if TYPE_CHECKING:
     from compile_il.model import Segments
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 SegmentOption = Annotated[
     int | Literal["unknown"] | None,
     tyro.conf.arg(metavar="INT|unknown", help_behavior_hint="(default: as the model was trained)"),
+]
+DecoderOption = Annotated[
+    Decoder | None,
+    tyro.conf.arg(metavar="exact|recognition", help_behavior_hint="(default: as the model was trained)"),
+]
+BestOption = Annotated[
+    Best | None, tyro.conf.arg(metavar="boundaries|path", help_behavior_hint="(default: boundaries)")
 ]
 
 
@@ -36,6 +44,10 @@ class Segment:
     """Segments of each demonstration, or `unknown` to find their number too."""
     max_segments: int | None = None
     """The most segments to consider where their number is unknown; by default as in training."""
+    decoder: DecoderOption = None
+    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
+    best: BestOption = None
+    """Of `exact`: the `boundaries` of which most should be right, or the most probable `path`."""
     overwrite: bool = False
     """Replace the file if it exists."""
 
@@ -48,13 +60,14 @@ class Segment:
 
         target = check_target(self.out, overwrite=self.overwrite)
         model, demos = load(self.model), Demonstrations.load(self.demos)
+        how: Any = {"decoder": self.decoder, "best": self.best, "max_segments": self.max_segments}
         with console.status("segmenting"):
-            found = model.segment(demos, self.num_segments, max_segments=self.max_segments)
+            found = model.segment(demos, self.num_segments, **how)
         with replace_file(target) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows_of(found)))
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
         if demos.truth is not None and demos.truth.boundaries is not None:
-            scores = scores_of(model, demos, found, self.num_segments)
+            scores = scores_of(model, demos, found, self.num_segments, **how)
             say(
                 console,
                 f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "
