@@ -6,6 +6,7 @@ python -m tests.parallel_run processes OUT PROCESS PORT   # one of two processes
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,40 @@ def processes(out: Path, process: str, port: str) -> None:
     found = losses_of("symbols", "relaxed", None)
     model = fit(some_data(), config=Config(**SIZES), out=out.parent / "run")
     found["model"] = repr(model)
+    found |= stopped_and_resumed(out.parent, process)
     out.with_suffix(f".{process}.json").write_text(json.dumps(found))
+
+
+def stopped_and_resumed(folder: Path, process: str) -> dict[str, Any]:
+    """Where Ctrl-C in the second process stops both, and what comes of going on beside what comes without a stop."""
+    import numpy as np
+
+    from compile_il import under_way
+    from compile_il.config import Config
+    from compile_il.fit import fit
+    from compile_il.train import Trainer
+
+    under_way.AGREE_EVERY = 2
+    config, step = Config(inference="relaxed", **(SIZES | {"num_iterations": 4})), Trainer.step
+
+    def interrupted(self: Any, state: Any, iteration: int) -> Any:
+        if iteration == 1 and process == "1":
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, state, iteration)
+
+    def weights(model: Any) -> list[float]:
+        return np.ravel(model.skills.policies.heads.layers[0].weight).tolist()
+
+    whole = fit(some_data(), config=config, out=folder / "whole")
+    Trainer.step = interrupted  # type: ignore[method-assign]
+    where = "nowhere"
+    try:
+        fit(some_data(), config=config, out=folder / "stopped")
+    except under_way.Stopped as stopped:
+        where = stopped.where
+    Trainer.step = step  # type: ignore[method-assign]
+    resumed = fit(some_data(), config=config, out=folder / "stopped", resume=True)
+    return {"stopped": where, "whole": weights(whole), "resumed": weights(resumed)}
 
 
 if __name__ == "__main__":

@@ -144,6 +144,9 @@ class Config:
         for field in dataclasses.fields(self):
             choices = get_args(field.type) if get_origin(field.type) is Literal else ()
             value = getattr(self, field.name)
+            yes_or_no = (True, False, None) if field.default is None else (True, False)
+            if field.type in (bool, bool | None) and not any(value is choice for choice in yes_or_no):
+                raise ConfigError(f"{field.name} is {value!r}: use {' or '.join(map(repr, yes_or_no))}.")
             if choices and value not in choices:
                 raise ConfigError(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
 

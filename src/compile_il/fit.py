@@ -1,7 +1,6 @@
 """`cil.fit`: from demonstrations, or from a world, to a model."""
 
 import contextlib
-import dataclasses
 import math
 import os
 import time
@@ -17,7 +16,7 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
-from compile_il.parallel import from_first, is_first_process
+from compile_il.parallel import check_num_devices, from_first, is_first_process
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.sources import fingerprint, make_source
@@ -65,6 +64,7 @@ def fit(
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
     demos, config = _settle_counts(demos, config or Config(), settings)
+    check_num_devices(config.num_devices)  # before demonstrations are made
     source = make_source(demos, config)
     if out is None:
         trainer = Trainer(config, source)
@@ -104,12 +104,14 @@ def _settle_counts(
         if not isinstance(demos, Demonstrations):
             raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
         demos, settings = with_counts(demos, counts), settings | {"num_segments": None}
-    config = changed(config, settings)
-    told = labelled_counts(demos) if isinstance(demos, Demonstrations) and config.num_segments is None else None
-    if told is not None:
-        most = max(config.max_segments, int(told.max()))
-        config = dataclasses.replace(config, counts_told=True, max_segments=most)
-    return demos, config
+    told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None
+    if told is not None and settings.get("num_segments", config.num_segments) is None:
+        if settings.get("inference", config.inference) == "relaxed":
+            settings = settings | {"num_segments": int(told.max()), "counts_told": True}
+        else:
+            most = max(settings.get("max_segments", config.max_segments), int(told.max()))
+            settings = settings | {"num_segments": None, "max_segments": most, "counts_told": True}
+    return demos, changed(config, settings)
 
 
 def _follow(trainer: Trainer) -> Model:

@@ -45,6 +45,13 @@ def join_hosts(coordinator: str, *, num_hosts: int | None = None, host: int | No
     jax.distributed.initialize(coordinator, num_processes=num_hosts, process_id=host)
 
 
+def check_num_devices(num_devices: int | None) -> None:
+    """Refuses more devices than there are."""
+    there = len(jax.devices())
+    if num_devices is not None and num_devices > there:
+        raise ConfigError(f"num_devices is {num_devices}, and there are {there}: use at most so many, or None.")
+
+
 def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
     """The devices that share batches: as many as asked for, or all that can have equal shares.
 
@@ -52,9 +59,8 @@ def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
       num_devices: how many, on all hosts together; None for all there are.
       batch_size: demonstrations to share out.
     """
+    check_num_devices(num_devices)
     devices = jax.devices()
-    if num_devices is not None and num_devices > len(devices):
-        raise ConfigError(f"num_devices is {num_devices}, and there are {len(devices)}: use at most so many, or None.")
     wanted = num_devices or len(devices)
     count = math.gcd(wanted, batch_size)
     everyone = num_devices is not None or jax.process_count() > 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.config import Config
-from compile_il.counts import unknown_count
+from compile_il.counts import labelled_counts, unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.exact.effects import total
@@ -166,7 +166,8 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
     if demos.labels is None:
         return
     if config.inference == "relaxed":
-        check_usable(demos.labels, np.full(len(demos), config.expected_segments))
+        counts = labelled_counts(demos) if config.counts_told else None
+        check_usable(demos.labels, np.full(len(demos), most) if counts is None else counts)
     sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     labels = zip(demos.labels.boundaries, demos.labels.codes, sketches, strict=True)
     for i, (boundaries, codes, sketch) in enumerate(labels):
@@ -175,10 +176,12 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
                 f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
                 "num_segments (or max_segments), or change the labels."
             )
-        if len(sketch) and (len(sketch) > most or len(sketch) < (config.num_segments or 1)):
+        fewest = 1 if config.counts_told else config.num_segments or 1
+        if len(sketch) and not fewest <= len(sketch) <= most:
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(sketch)} segments, and the settings ask for "
-                f"{'' if config.num_segments else 'at most '}{most}: change num_segments, or leave it out (None)."
+                f"{most if fewest == most else f'at most {most}'}: change num_segments, which may be a list with one "
+                "for each demonstration."
             )
         if (largest := max(codes.max(), *sketch, UNKNOWN)) >= config.num_codes:
             raise DemonstrationError(
@@ -197,7 +200,12 @@ def _codes_there_are(config: Config, largest: int) -> str:
 def _check_feasible(demos: Demonstrations, config: Config) -> None:
     """What single labels do not show: together they may leave no segmentation."""
     count = config.num_segments
-    log_count = unknown_count(config) if count is None else exactly(count, count)
+    if count is None:
+        log_count = unknown_count(config)
+    elif config.inference == "relaxed":  # whose last segments may be empty
+        log_count = unknown_count(dataclasses.replace(config, max_segments=count))
+    else:
+        log_count = exactly(count, count)
     agrees = feasible(demos, config.num_codes, config.longest_segment or demos.max_length, log_count)
     if not agrees.all():
         raise DemonstrationError(

@@ -34,21 +34,22 @@ def reconstruction(
     return -jnp.sum(jnp.where(real, jnp.exp(log_segments[:, :num_steps]) * mixed, 0.0))
 
 
-def boundary_cost(found: Inference, rate: float, length: Int[Array, ""], term: BoundaryTerm) -> Float[Array, ""]:
-    """What boundaries cost; nothing where there is a single segment, whose boundary is known."""
-    num_segments = found.boundary_logits.shape[0]
-    if num_segments == 1:
-        return jnp.zeros(())
+def boundary_cost(
+    found: Inference, rate: float, length: Int[Array, ""], count: Int[Array, ""], term: BoundaryTerm
+) -> Float[Array, ""]:
+    """What boundaries cost, where there are `count` segments; a single one has none that is not known."""
     if term == "first":
-        return num_segments * first_boundary_kl(found.boundary_logits[0], rate, length)
+        return jnp.where(count > 1, count * first_boundary_kl(found.boundary_logits[0], rate, length), 0.0)
     each = jax.vmap(soft_length_cost, in_axes=(0, 0, None, None))
-    return jnp.sum(each(found.boundary_logits[:-1], jnp.exp(found.log_segments[:-1]), rate, length))
+    costs = each(found.boundary_logits[:-1], jnp.exp(found.log_segments[:-1]), rate, length)
+    return jnp.sum(jnp.where(jnp.arange(costs.shape[0]) < count - 1, costs, 0.0))
 
 
-def told_boundaries_loss(found: Inference, ends: Int[Array, " M"]) -> Float[Array, ""]:
-    """- Σ_{i<M} log q(b_i), where boundaries are told and q is to learn them."""
+def told_boundaries_loss(found: Inference, ends: Int[Array, " M"], count: Int[Array, ""]) -> Float[Array, ""]:
+    """- Σ_{i<M} log q(b_i), where boundaries are told and q is to learn them, for as many segments as there are."""
     log_q = jax.nn.log_softmax(found.boundary_logits[:-1])
-    return -jnp.sum(jnp.take_along_axis(log_q, jnp.maximum(ends[:-1, None], 0), axis=1))
+    said = jnp.take_along_axis(log_q, jnp.maximum(ends[:-1, None], 0), axis=1)[:, 0]
+    return -jnp.sum(jnp.where(jnp.arange(said.shape[0]) < count - 1, said, 0.0))
 
 
 def code_losses(code_logits: Float[Array, "M K"], codes: Int[Array, " M"], beta: float) -> Float[Array, " M"]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from compile_il.batches import Batch
 from compile_il.log_space import LOG_ZERO
@@ -26,7 +26,7 @@ from compile_il.relaxed.inference import Inference, Readout, draw_gumbel, infer_
 from compile_il.relaxed.samples import gaussian_code_losses, relax, shift, told_vector
 from compile_il.relaxed.skills import Frames, RelaxedSkills
 from compile_il.relaxed.termination import termination_loss
-from compile_il.relaxed.told import Told, told_in
+from compile_il.relaxed.told import Told, counts_in, told_in
 
 
 class RelaxedSettings(NamedTuple):
@@ -70,7 +70,7 @@ def relaxed_losses(
     num_times = frames.inputs.shape[1]
     boundary_keys, code_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
     gumbel = jax.vmap(lambda key: draw_gumbel(key, settings.num_segments, num_times))(boundary_keys)
-    told = told_in(batch, jnp.full(lengths.shape, settings.num_segments), settings.num_segments)
+    told = told_in(batch, counts_in(batch, settings.num_segments), settings.num_segments)
     found = infer_all(
         skills.recognition,
         frames.inputs,
@@ -92,11 +92,12 @@ def loss_terms(
     found: Inference, codes: Codes, told: Told, length: Int[Array, ""], settings: RelaxedSettings
 ) -> LossTerms:
     """The terms of one demonstration; boundaries that are told are learned in place of being held to their prior."""
-    cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, settings.boundary_term)
+    count = told.num_segments
+    cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, count, settings.boundary_term)
     return LossTerms(
         reconstruction=reconstruction(found.log_segments, codes.log_actions, length),
-        codes=jnp.sum(codes.costs),
-        boundaries=jnp.where(all_told(told), told_boundaries_loss(found, told.ends), cost),
+        codes=jnp.sum(jnp.where(jnp.arange(settings.num_segments) < count, codes.costs, 0.0)),
+        boundaries=jnp.where(told.boundaries_told, told_boundaries_loss(found, told.ends, count), cost),
     )
 
 
@@ -127,11 +128,6 @@ def gaussian_codes(
     sample = jnp.where(told.codes[..., None] >= 0, known, shift(mean, log_variance, noise))
     costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))
     return Codes(mixed_by_code(policy, frames, sample), costs(mean, log_variance, told.codes, beta))
-
-
-def all_told(told: Told) -> Bool[Array, ""]:
-    """Whether inner boundaries are told; all of them are, or none."""
-    return told.ends[0] >= 0
 
 
 def relaxed_codes(
@@ -168,4 +164,4 @@ def stopping_losses(
     masks, logits = jax.lax.stop_gradient((jnp.exp(found.log_open), found.boundary_logits))
     ends = jnp.where(told.ends >= 0, told.ends, jnp.argmax(logits, axis=-1))
     stops = skills.termination.logits(frames.arrived, frames.vectors, masks, lengths)
-    return jax.vmap(termination_loss)(stops, ends, lengths)
+    return jax.vmap(termination_loss)(stops, ends, lengths, told.num_segments)

@@ -5,10 +5,10 @@ for each segment behind the same soft masks, and two hidden layers on top. It le
 boundary argmax_t q(b_i = t | x) and 0 elsewhere.
 
 Deviations: the action comes as it is, beside the normalised embedding of the state, where recognition embeds it and
-normalises both. And to be used while acting it must not look ahead. The recognition model reads the action of step t together
-with state t; here state t comes with the action that led to it, a_{t-1}, which is known on arriving. At the first time
-of a segment that action belongs to the segment before: it is hidden by the mask of its own step, and is zero while
-acting.
+normalises both. And to be used while acting it must not look ahead. The recognition model reads the action of step t
+together with state t; here state t comes with the action that led to it, a_{t-1}, which is known on arriving. At the
+first time of a segment that action belongs to the segment before: it is hidden by the mask of its own step, and is zero
+while acting.
 """
 
 import equinox as eqx
@@ -87,10 +87,10 @@ class Termination(eqx.Module):
 
 
 def termination_loss(
-    logits: Float[Array, "M times"], ends: Int[Array, " M"], length: Int[Array, ""]
+    logits: Float[Array, "M times"], ends: Int[Array, " M"], length: Int[Array, ""], count: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """Cross-entropy to stopping at b_i and nowhere else, summed over segments and the times of a demonstration."""
-    times = jnp.arange(logits.shape[1])
+    """Cross-entropy to stopping at b_i and nowhere else, over the times of a demonstration and the segments it has."""
+    segments, times = jnp.arange(logits.shape[0])[:, None], jnp.arange(logits.shape[1])
     stops = times == ends[:, None]
     losses = -jnp.where(stops, jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits))
-    return jnp.sum(jnp.where(times <= length, losses, 0.0))
+    return jnp.sum(jnp.where((times <= length) & (segments < count), losses, 0.0))

@@ -6,20 +6,27 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 from numpy.typing import NDArray
 
 from compile_il.batches import Batch
 from compile_il.demos import UNKNOWN, DemonstrationError
-from compile_il.demos.labels import PartialLabels
+from compile_il.demos.labels import NO_SEGMENT, PartialLabels
 
 
 class Told(NamedTuple):
     """What is known about the segments of one demonstration; `UNKNOWN` elsewhere."""
 
     ends: Int[Array, " M"]
-    """b_1 .. b_M; all of them or none, but for the last, which is the demonstration's length."""
+    """b_1 .. b_M; all of them or none, but for the last one and those of empty segments, which lie at the end."""
     codes: Int[Array, " M"]
+    num_segments: Int[Array, ""]
+    """How many segments there are; what is left of M is empty."""
+
+    @property
+    def boundaries_told(self) -> Bool[Array, ""]:
+        """Whether inner boundaries are told; all of them are, or none."""
+        return (self.num_segments > 1) & (self.ends[0] >= 0)
 
 
 def told_by(
@@ -50,15 +57,24 @@ def told_by(
     begins = jnp.concatenate([jnp.zeros(1, starts.dtype), inner])
     by_step = jnp.where(all_told & (begins >= 0), codes[begins], UNKNOWN)
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
-    return Told(
-        ends=jnp.append(inner, length), codes=jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
-    )
+    codes_told = jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
+    ends = jnp.where(jnp.arange(num_segments) < count - 1, jnp.append(inner, length), length)
+    return Told(ends, codes_told, jnp.asarray(count))
 
 
 def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
     """`told_by` of each demonstration of a batch."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels, counts)
     return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*map(jnp.asarray, labels))
+
+
+def counts_in(batch: Batch, num_segments: int) -> Int[Array, " B"]:
+    """How many segments each demonstration of a batch has: as many as its labels list in order, or M without such."""
+    listed = jnp.asarray(batch.segment_labels)
+    if not listed.shape[1]:
+        return jnp.full(listed.shape[0], num_segments)
+    # A list is followed by at least one place without a segment.
+    return jnp.where(listed[:, -1] == NO_SEGMENT, jnp.sum(listed != NO_SEGMENT, axis=1), num_segments)
 
 
 def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
@@ -73,10 +89,10 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
     sketches = labels.segment_codes or [np.zeros(0, int)] * len(counts)
     for i, (boundaries, by_step, sketch) in enumerate(zip(labels.boundaries, labels.codes, sketches, strict=True)):
         told, inner = int(np.sum(boundaries == 1)), int(counts[i]) - 1
-        if told not in (0, inner):
+        if (boundaries[1:] >= 0).any() and told != inner:
             raise DemonstrationError(
                 f"The labels of demonstration {i} tell {told} of {inner} boundaries: the recognition model needs all "
-                f"of them or none; {_INSTEAD}."
+                f"of them or none; {_INSTEAD}. If the number of segments differs, pass a list as num_segments."
             )
         if (by_step >= 0).any() and (told != inner or inner == 0):
             raise DemonstrationError(
@@ -90,4 +106,4 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
             )
 
 
-_INSTEAD = 'tell the rest, or use exact inference (inference="exact" in training, decoder="exact" in segmenting)'
+_INSTEAD = 'tell the rest, or use exact inference (inference="exact")'
