@@ -20,7 +20,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 NUM_SYMBOLS, NUM_SEGMENTS, MAX_REPEATS, HIDDEN_DIM, CODE_DIM = 5, 3, 4, 64, 32
-LEARNING_RATE, BETA_CODES, BETA_BOUNDARIES, PRIOR_RATE = 1e-2, 0.1, 0.1, 3.0
+LEARNING_RATE, PRIOR_RATE = 1e-2, 3.0
 NUM_TIMES = NUM_SEGMENTS * MAX_REPEATS + 1
 IMPOSSIBLE = -1e30
 """Logit of a boundary where there can be none, as in that code."""
@@ -29,6 +29,13 @@ Codes = Literal["gaussian", "categorical"]
 Form = Literal["eager", "cell", "whole"]
 """What is compiled: single operations, the step of the LSTM, or an update with all its loops unrolled."""
 Params = dict[str, Array]
+
+
+class Betas(NamedTuple):
+    """Weights of the divergences; those of the official code where nothing else is said."""
+
+    codes: float = 0.1
+    boundaries: float = 0.1
 
 
 class Sequences(NamedTuple):
@@ -180,15 +187,17 @@ def boundary_kl(logits: Array) -> Array:
     return jnp.sum(jnp.where(log_q > IMPOSSIBLE / 2, jnp.exp(log_q) * (log_q - log_p), 0.0), axis=1)
 
 
-def loss_of(params: Params, batch: Sequences, key: PRNGKeyArray, step: Callable[..., Any]) -> Array:
+def loss_of(
+    params: Params, batch: Sequences, key: PRNGKeyArray, betas: Betas, *, step: Callable[..., Any]
+) -> Float[Array, ""]:
     """Reconstruction and divergences, in the mean over sequences."""
     segments = forward(params, batch, jax.random.split(key, 2 * NUM_SEGMENTS), step)
     counted = jnp.arange(NUM_TIMES) < batch.last[:, None]
-    loss = BETA_BOUNDARIES * NUM_SEGMENTS * boundary_kl(segments[0].boundary_logits)
+    loss = betas.boundaries * NUM_SEGMENTS * boundary_kl(segments[0].boundary_logits)
     for segment in segments:
         log_probs = jnp.take_along_axis(jax.nn.log_softmax(segment.symbol_logits), batch.symbols, axis=1)
         loss = loss - jnp.sum(jnp.where(counted, segment.probs * log_probs, 0.0), axis=1)
-        loss = loss + BETA_CODES * code_kl(segment.code_outputs)
+        loss = loss + betas.codes * code_kl(segment.code_outputs)
     return jnp.mean(loss)
 
 
@@ -207,8 +216,8 @@ def make_update(form: Form) -> tuple[optax.GradientTransformation, Callable[...,
     optimiser = optax.adam(LEARNING_RATE)
     loss = functools.partial(loss_of, step=jax.jit(lstm_cell) if form == "cell" else lstm_cell)
 
-    def update(params: Params, state: Any, batch: Sequences, key: PRNGKeyArray) -> tuple[Params, Any]:
-        updates, state = optimiser.update(jax.grad(loss)(params, batch, key), state)
+    def update(params: Params, state: Any, batch: Sequences, key: PRNGKeyArray, betas: Betas) -> tuple[Params, Any]:
+        updates, state = optimiser.update(jax.grad(loss)(params, batch, key, betas), state)
         return optax.apply_updates(params, updates), state
 
     return optimiser, jax.jit(update) if form == "whole" else update
@@ -222,11 +231,13 @@ class PlainToy:
       mask_padding: whether to mend its treatment of padding.
       form: what is compiled.
       batch_size: sequences in each iteration.
+      betas: weights of the divergences.
       seed: of weights, sequences and noise.
     """
 
-    def __init__(self, codes: Codes, mask_padding: bool, form: Form, batch_size: int, seed: int):
-        self.batch_size, self.mask_padding, self.rng = batch_size, mask_padding, np.random.default_rng(seed)
+    def __init__(self, codes: Codes, mask_padding: bool, form: Form, batch_size: int, betas: Betas, seed: int):
+        self.batch_size, self.mask_padding, self.betas = batch_size, mask_padding, betas
+        self.rng = np.random.default_rng(seed)
         first_key, self.noise_key = jax.random.split(jax.random.key(seed))
         optimiser, self._update = make_update(form)
         self.params = new_params(first_key, codes)
@@ -236,7 +247,7 @@ class PlainToy:
         """One update, on fresh sequences."""
         batch = draw_sequences(self.rng, self.batch_size, self.mask_padding)
         key = jax.random.fold_in(self.noise_key, iteration)
-        self.params, self.state = self._update(self.params, self.state, batch, key)
+        self.params, self.state = self._update(self.params, self.state, batch, key, self.betas)
         return self.params
 
     def accuracy(self, batch: Sequences) -> float:

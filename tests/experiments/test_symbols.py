@@ -9,35 +9,62 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks import plain_toy
-from benchmarks.plain_toy import NUM_TIMES, draw_sequences, segment_probs
+from benchmarks.plain_toy import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
 
-from compile_il.experiments.symbols import Run, train_ours, train_plain, until_goal
+from compile_il.experiments.symbols import Run, main, until_goal
 from compile_il.relaxed.masks import soft_segments
 
-FIELDS = {"reached", "iterations", "milliseconds_an_iteration", "seconds_with_compilation", "seconds"}
 
-
-def check_figures(figures: dict[str, Any]) -> None:
-    assert set(figures) >= FIELDS
-    assert figures["iterations"] == 2
-    assert len(figures["accuracies"]) == 2
-    json.dumps(figures)
-
-
-def test_two_iterations_of_ours(tmp_path: Path) -> None:
-    check_figures(train_ours(Run(out=tmp_path / "symbols.json", batch_size=8, most=2), 0))
-
-
-def test_two_iterations_of_the_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On runs of one symbol: each time step adds to what is compiled."""
+@pytest.fixture
+def runs_of_one_symbol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time step adds to what the plain loop compiles."""
     monkeypatch.setattr(plain_toy, "MAX_REPEATS", 1)
     monkeypatch.setattr(plain_toy, "NUM_TIMES", 4)
-    check_figures(train_plain(Run(out=tmp_path / "symbols.json", batch_size=8, most=2), 0))
+
+
+@pytest.mark.usefixtures("runs_of_one_symbol")
+def test_two_iterations_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the forms of the plain loop that take long, and without compiling anew what other tests have compiled."""
+    monkeypatch.setattr("compile_il.experiments.symbols.SLOWER_FORMS", ())
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)
+    out = tmp_path / "symbols.json"
+    main(Run(out=out, batch_size=8, betas=((0.2, 0.3),), most=2, num_seeds=2))
+    result = json.loads(out.read_text())
+    (compared,) = result["figures"]["comparisons"]
+    assert set(compared) == {"ours", "plain"}
+    for side in compared.values():
+        check_side(side)
+    assert result["config"]["settings"]["learning_rate"] == LEARNING_RATE
+
+
+def check_side(side: dict[str, Any]) -> None:
+    """The weights of the side, what it took to compile, and two seeds of two iterations."""
+    assert side["betas"] == {"codes": 0.2, "boundaries": 0.3}
+    assert side["compile_seconds"] > 0
+    assert [seed["iterations"] for seed in side["seeds"]] == [2, 2]
+    assert all(len(seed["accuracies"]) == 2 for seed in side["seeds"])
+
+
+@pytest.mark.usefixtures("runs_of_one_symbol")
+@pytest.mark.parametrize("betas", [Betas(codes=10.0), Betas(boundaries=10.0)])
+def test_weights_reach_the_plain_loss(betas: Betas) -> None:
+    toy = PlainToy("gaussian", False, "eager", 8, betas, 0)
+    batch = draw_sequences(np.random.default_rng(0), 8, False)
+    heavy, light = (
+        plain_toy.loss_of(toy.params, batch, jax.random.key(0), each, step=plain_toy.lstm_cell)
+        for each in (toy.betas, Betas())
+    )
+    assert heavy > light
+
+
+def test_both_sides_have_the_same_weights(tmp_path: Path) -> None:
+    config = Run(out=tmp_path / "x.json").config(Betas(0.2, 0.3))
+    assert (config.beta_codes, config.beta_boundaries, config.learning_rate) == (0.2, 0.3, LEARNING_RATE)
 
 
 def test_it_stops_at_the_criterion(tmp_path: Path) -> None:
     answers = iter([0.9949, 0.995, 1.0])
-    figures = until_goal(Run(out=tmp_path / "x.json", every=2), 0.0, jnp.array, lambda: next(answers))
+    figures = until_goal(Run(out=tmp_path / "x.json", every=2), jnp.array, lambda: next(answers))
     assert (figures["reached"], figures["iterations"]) == (True, 4)
 
 

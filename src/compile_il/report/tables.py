@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from compile_il.files import replace_file
@@ -161,6 +161,17 @@ def speed_of_training(inference: str) -> str:
     return markdown_table([f"milliseconds, one {result['hardware']['device']}", *seeds], rows)
 
 
+def window() -> str:
+    """Policies with and without a memory, where the world is seen through a window."""
+    rows = []
+    for name, policies in (("window-exact-cpu", "see the present"), ("window-exact-recurrent-cpu", "remember")):
+        for tasks, scores in read_result(name)["figures"]["scores"].items():
+            columns = ("boundary_accuracy", "reconstruction", "exact_match", "online")
+            ours = [spread([score[column] for score in scores]) for column in columns]
+            rows.append([f"policies that {policies}, {tasks} tasks", *ours])
+    return markdown_table(["per cent", "boundaries", "reconstruction", "exact match", "online success"], rows)
+
+
 def speed_of_agents() -> str:
     """Environment steps a second of reinforcement learning, those inside of skills counted."""
     result = read_result("speed-hierarchy-h200")
@@ -176,20 +187,28 @@ def speed_of_agents() -> str:
 def symbols() -> str:
     """Iterations and time to the official toy's criterion, beside a plain loop over time steps in three forms."""
     figures = read_result("symbols")["figures"]
-    typical = {name: mean(seed["milliseconds_an_iteration"] for seed in figures[name]) for name in ("ours", "plain")}
-    step, single = (figures["plain_milliseconds"][form]["typical"] for form in ("cell", "eager"))
-    ways = {
-        "this engine": ("ours", typical["ours"]),
-        "plain loop, its LSTM's step compiled": ("plain", step),
-        "plain loop, single operations": ("plain", single),
-        "plain loop, unrolled and compiled as a whole": ("plain", typical["plain"]),
-    }
     rows = []
-    for name, (whose, milliseconds) in ways.items():
-        iterations = [seed["iterations"] for seed in figures[whose]]
-        numbers = [f"{mean(iterations):.1f} ({min(iterations)} to {max(iterations)})", f"{milliseconds:.0f}"]
-        rows.append([name, *numbers, f"{mean(iterations) * milliseconds / 1e3:.1f}"])
-    return markdown_table(["symbols", "iterations", "milliseconds each", "seconds"], rows)
+    for compared in figures["comparisons"]:
+        ours, plain = compared["ours"], compared["plain"]
+        for name, side, timed in (
+            ("this engine", ours, ours),
+            ("plain loop, its LSTM's step compiled", plain, figures["plain_forms"]["cell"]),
+            ("plain loop, single operations", plain, figures["plain_forms"]["eager"]),
+            ("plain loop, unrolled and compiled as a whole", plain, plain),
+        ):
+            seeds = side["seeds"]
+            typical = timed.get("typical_seconds") or mean(seed["typical_seconds"] for seed in seeds)
+            counts = [seed["iterations"] for seed in seeds]
+            reached = sum(seed["reached"] for seed in seeds)
+            error = stdev(counts) / len(counts) ** 0.5
+            enough = f"{mean(counts):.1f} ± {error:.1f} ({min(counts)} to {max(counts)})"
+            iterations = enough if reached == len(seeds) else f"{reached} of {len(seeds)} seeds within {max(counts)}"
+            seconds = f"{'' if reached == len(seeds) else 'over '}{mean(counts) * typical:.1f}"
+            weights = "{codes:g}, {boundaries:g}".format(**side["betas"])
+            rows.append([name, weights, iterations, f"{1e3 * typical:.0f}", seconds, f"{timed['compile_seconds']:.0f}"])
+    return markdown_table(
+        ["symbols", "β_z, β_b", "iterations", "milliseconds each", "seconds", "seconds to compile"], rows
+    )
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -202,6 +221,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "durations": durations,
     "meaning": meaning,
     "reacher": reacher,
+    "window": window,
     "speed-exact": functools.partial(speed_of_training, "exact"),
     "speed-relaxed": functools.partial(speed_of_training, "relaxed"),
     "speed-hierarchy": speed_of_agents,
