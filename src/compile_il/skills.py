@@ -111,7 +111,9 @@ class Skills(eqx.Module):
     def begin(self, observation: Shaped[Array, "..."]) -> Arrival:
         """Where the first skill begins; none stops before its first step."""
         measured = None if self.effects is None else self.effects.measure(observation)
-        return Arrival(self.policies.eyes.open(observation), jnp.full((self.num_skills,), -jnp.inf), measured)
+        # Of a type that is said: a program that is handed this and then what `arrive` gives compiles once.
+        logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
+        return Arrival(self.policies.eyes.open(observation), logits, measured)
 
     def follow(self, now: Arrival, observation: Shaped[Array, "..."]) -> Arrival:
         """Where one skill has ended and the next begins; what was seen is remembered."""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import types
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from compile_il.generate import draw_levels
 from compile_il.hierarchy import AgentConfig, HierarchyError, OnDevice, Player, learn, load_player
 from compile_il.hierarchy.agents import Situation
 from compile_il.hierarchy.arena import Arena
+from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.options import make_options
 from compile_il.hierarchy.playing import play_all
 from compile_il.training_log import read_log
@@ -53,12 +55,36 @@ def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_pat
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
     assert rows[-1]["steps"] == 4 * 8 * 4
     assert [row["seed"] for row in rows[-1]["by_seed"]] == [0, 1]
+    for name in ("entropy", "skill_share"):
+        each = [[row[name] for row in at["by_seed"]] for at in rows]
+        np.testing.assert_allclose([at[name] for at in rows], np.mean(each, axis=1), rtol=1e-6)
     read = load_player(folder)
     same(player, read)
     assert (read.world, read.config) == (WORLD, dataclasses.replace(SMALL, num_seeds=2))
     assert read.evaluate(num_levels=4) == player.evaluate(num_levels=4)
     with pytest.raises(cil.ModelError, match="holds the run of an agent"):
         cil.load(folder)
+
+
+def test_agents_come_in_the_order_of_their_seeds(model: cil.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is kept: their curves do too."""
+    training = OnDevice(dataclasses.replace(SMALL, num_seeds=2, num_iterations=1), WORLD, model)
+    solved = iter([0.25, 0.75])
+    monkeypatch.setattr(Player, "evaluate", lambda self, **_: types.SimpleNamespace(success=next(solved)))
+    state, _ = training.step(training.start(), 0)
+    found = run_training(training, model, None, progress=False)
+    assert found.kept == 1
+    assert found.best is found.by_seed[1]
+    for player, expected in zip(found.by_seed, training.players(state), strict=True):
+        same(player, expected)
+
+
+def test_an_iteration_with_skills_is_compiled_once(model: cil.Model) -> None:
+    for skills in (model, untrained(inference="relaxed")):
+        training = OnDevice(SMALL, WORLD, skills)
+        state, _ = training.step(training.start(), 0)
+        training.step(state, 1)
+        assert training._step._cache_size() == 1
 
 
 def test_an_interruption_changes_nothing(model: cil.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,10 @@ import dataclasses
 import functools
 import os
 import signal
+import socket
+import socketserver
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -117,7 +120,7 @@ def test_a_learner_that_was_stopped_goes_on(cluster: Any, tmp_path: Path, monkey
         return step(self, state, iteration)
 
     monkeypatch.setattr(OnRay, "step", interrupted)
-    config = dataclasses.replace(SMALL, agent="low-level", num_iterations=3)
+    config = dataclasses.replace(SMALL, agent="low-level", num_iterations=3, half_precision=True)
     settings: dict[str, Any] = {"config": config, "actors": "ray", "progress": False}
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 3"):
         learn(PICK, out=tmp_path / "run", **settings)
@@ -147,6 +150,57 @@ def test_an_address_that_does_not_answer_is_told_within_seconds(address: str) ->
     with pytest.raises(HierarchyError, match="Nobody answers at"):
         check_address(address)
     assert time.monotonic() - began < 10
+
+
+def test_somebody_who_says_nothing_or_something_else_is_not_ray() -> None:
+    began = time.monotonic()
+    with socket.socket() as silent:
+        silent.bind(("localhost", 0))
+        silent.listen()
+        with pytest.raises(HierarchyError, match=r"Nobody answers at localhost:\d+ \(timed out\)"):
+            check_address(f"localhost:{silent.getsockname()[1]}")
+    with socketserver.TCPServer(("localhost", 0), WebServer) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        with pytest.raises(HierarchyError, match="what answers is not Ray"):
+            check_address(f"localhost:{other.server_address[1]}")
+    assert time.monotonic() - began < 10
+
+
+class WebServer(socketserver.BaseRequestHandler):
+    """One that speaks an older language."""
+
+    def handle(self) -> None:
+        self.request.recv(100)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+@ANY_WARNING
+def test_a_cluster_answers(cluster: Any) -> None:
+    check_address(cluster.get_runtime_context().gcs_address)
+
+
+CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("agent", "make_env", "skills", "message"),
+    [
+        ("low-level", None, False, "There is no environment"),
+        ("low-level", functools.partial(gymnasium.make, "Pendulum-v1"), False, "chooses among a number of discrete"),
+        ("hierarchical", CARTPOLE, False, "A hierarchical agent has skills: give a model"),
+        ("low-level", CARTPOLE, True, "A low-level agent has no skills: leave the model out"),
+        ("hierarchical", CARTPOLE, True, "The environment has 2 actions, and the model's skills choose among 8"),
+    ],
+)
+def test_environments_of_others_are_checked_too(agent: Any, make_env: Any, skills: bool, message: str) -> None:
+    config, model = dataclasses.replace(SMALL, agent=agent), untrained(inference="exact") if skills else None
+    with pytest.raises(HierarchyError, match=message):
+        OnRay(config, None, model, make_env=make_env)
+
+
+def test_an_address_is_for_ray() -> None:
+    with pytest.raises(HierarchyError, match='which is for actors="ray"'):
+        learn(VISIT, config=SMALL, agent="low-level", address="auto")
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,9 @@ def test_what_cannot_work_is_refused() -> None:
     env.reset()
     with pytest.raises(HierarchyError, match="There is no action 3: there are 2 of the environment, then 1 skills"):
         env.step(3)
+    for strange in (0.7, np.array([0, 1]), -1):
+        with pytest.raises(HierarchyError, match="There is no action"):
+            env.step(strange)
     other = Model(MODEL.skills, dataclasses.replace(MODEL.config), 2.0)
     with pytest.raises(HierarchyError, match="does not show what the model was trained on"):
         SkillEnv(TwoStatesEnv(), other, see=lambda observation: observation[:1]).reset()

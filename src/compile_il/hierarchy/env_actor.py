@@ -15,7 +15,7 @@ import numpy as np
 
 from compile_il.hierarchy.agents import NO_TASK, TASK_KINDS, Agent, Choice, Situation
 from compile_il.hierarchy.learner import Learner
-from compile_il.hierarchy.settings import AgentConfig
+from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Outcomes, Trajectory
 from compile_il.model import Model
@@ -56,7 +56,10 @@ def stage_of(env: gymnasium.Env[Any, Any], config: AgentConfig) -> Stage:
     """The stage of an environment; one that has no tasks, as ours have, has one that is always the same."""
     world = getattr(env.unwrapped, "world", None)
     kind = getattr(world, "kind", TASK_KINDS[0])
-    assert isinstance(env.action_space, gymnasium.spaces.Discrete), "checked before"
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
+        raise HierarchyError(
+            f"The environment's actions are {env.action_space}: an agent chooses among a number of discrete ones."
+        )
     return Stage(
         observation_shape=tuple(env.observation_space.shape or ()),
         num_actions=int(env.action_space.n),

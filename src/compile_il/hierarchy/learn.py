@@ -37,11 +37,12 @@ NUM_VALIDATION = 256
 
 
 class Row(NamedTuple):
-    """How learning went since the row before; where several seeds learn, of the one with the most success."""
+    """How learning went since the row before, for one seed or on average over several."""
 
     iteration: int
     seconds: float
     seed: int
+    """Which one; of several, the one with the most success."""
     success: float
     """Share of the episodes that ended, exploration included."""
     reward: float
@@ -58,6 +59,19 @@ class Row(NamedTuple):
     def in_words(self) -> str:
         """For a line beside the bar."""
         return f"success {100 * self.success:.1f} %  {self.steps_per_second / 1e3:,.0f}k steps/s"
+
+
+class Players(NamedTuple):
+    """The agents of all seeds."""
+
+    by_seed: list[Player]
+    kept: int
+    """Which one is the best."""
+
+    @property
+    def best(self) -> Player:
+        """The one that is kept."""
+        return self.by_seed[self.kept]
 
 
 def learn(
@@ -97,6 +111,8 @@ def learn(
     config = _changed(config or AgentConfig(), settings)
     where = _world(world)
     training: OnDevice | OnRay
+    if address is not None and actors != "ray":
+        raise HierarchyError(f'address is {address!r}, which is for actors="ray" (--actors ray).')
     if actors == "ray":
         training = OnRay(config, where, model, num_actors=num_actors, address=address)
     elif actors == "device":
@@ -106,7 +122,7 @@ def learn(
     players = run_training(
         training, model, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds
     )
-    return players[0]
+    return players.best
 
 
 def run_training(
@@ -117,8 +133,8 @@ def run_training(
     resume: bool = False,
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> list[Player]:
-    """As `learn`, for a training that is set up; gives the agents of all seeds, the best one, which is kept, first."""
+) -> Players:
+    """As `learn`, for a training that is set up; gives the agents of all seeds, of which the best one is kept."""
     with contextlib.closing(training):
         data = f"{training.world} with {_fingerprint(model)}"
         return _run(training, data, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)
@@ -132,7 +148,7 @@ def _run(
     resume: bool,
     progress: bool | None,
     checkpoint_seconds: float,
-) -> list[Player]:
+) -> Players:
     config = training.config
     if out is None:
         return _learn(training, UnderWay(training.start()), progress)
@@ -148,13 +164,13 @@ def _run(
             run = UnderWay(last.state, last.iteration, last.seconds, request, traces)
             players = _learn(training, run, progress)
         with request.unbroken():
-            players[0].save(folder, overwrite=True)
+            players.best.save(folder, overwrite=True)
     if request.requested:  # too late to stop anything here, but not for what the caller does next
         raise Stopped(run.iteration, config.num_iterations)
     return players
 
 
-def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None) -> list[Player]:
+def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None) -> Players:
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
@@ -173,7 +189,7 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None
                 since, happened, last = run.seconds, None, run.iteration
             run.save_if_due()
         run.save()
-        return _ranked(training, run.state, bar)
+        return _compared(training, run.state, bar)
 
 
 def _add(left: Statistics, right: Statistics) -> Statistics:
@@ -187,6 +203,9 @@ def _rows(
     """One for each seed, of what happened in so many iterations."""
     found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), happened)
     episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
+    # Where no option has ended, there was nothing to learn from, and nothing to say.
+    decisions = np.where(found.num_decisions > 0, found.num_decisions, np.nan)
+    learned = np.where(found.num_decisions > 0, num_iterations, np.nan)
     return [
         Row(
             iteration=run.iteration,
@@ -196,9 +215,9 @@ def _rows(
             reward=float((found.total_reward / episodes)[seed]),
             steps=float(training.steps_after(run.iteration)),
             steps_per_second=float(found.num_steps.sum() / max(seconds, 1e-9)),
-            skill_share=float(found.num_skills[seed] / max(found.num_decisions[seed], 1)),
-            entropy=float((found.entropy / num_iterations)[seed]),
-            baseline_loss=float((found.baseline_loss / num_iterations)[seed]),
+            skill_share=float((found.num_skills / decisions)[seed]),
+            entropy=float((found.entropy / learned)[seed]),
+            baseline_loss=float((found.baseline_loss / learned)[seed]),
         )
         for seed in range(training.config.num_seeds)
     ]
@@ -206,16 +225,19 @@ def _rows(
 
 def _tell(run: UnderWay[Any], rows: list[Row], bar: ProgressBar) -> None:
     best = max(rows, key=lambda row: np.nan_to_num(row.success, nan=-1.0))
-    bar.tell(best)
+    names = ("success", "reward", "skill_share", "entropy", "baseline_loss")
+    means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
+    average = Row(**(best._asdict() | means))
+    bar.tell(average)
     if run.traces is not None:
-        run.traces.log.write(best._asdict() | {"by_seed": [row._asdict() for row in rows]})
+        run.traces.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
 
 
-def _ranked(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> list[Player]:
-    """The agents of all seeds, the one with the most success on levels for choosing first."""
+def _compared(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Players:
+    """The agents of all seeds; the best one is the one with the most success on levels for choosing."""
     players = training.players(state)
     if len(players) == 1:
-        return players
+        return Players(players, 0)
     success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
     order = sorted(range(len(players)), key=lambda seed: -success[seed])
     values = [f"{100 * success[seed]:.1f}" for seed in order]
@@ -223,7 +245,7 @@ def _ranked(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> list[Pl
         f"Kept seed {order[0]} of {len(players)}: success {values[0]} % on levels for choosing, the others "
         f"{', '.join(values[1:])}."
     )
-    return [players[seed] for seed in order]
+    return Players(players, order[0])
 
 
 def _changed(config: AgentConfig, settings: dict[str, Any]) -> AgentConfig:

@@ -30,11 +30,16 @@ from compile_il.hierarchy.on_device import Statistics
 from compile_il.hierarchy.options import make_options
 from compile_il.hierarchy.player import Player
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Trajectory
 from compile_il.model import Model
 from compile_il.worlds.gym import GridEnv
 
 CONNECT_SECONDS = 5.0
+HTTP2_SETTINGS = 4
+"""The type of the frame that either side sends first; it stands in the fourth byte of the frame's header."""
+HTTP2_HEADER = 9
+HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0])
 MOST_DEATHS = 3
 """Actors that may die in a row for each that there is, before something else must be wrong."""
 
@@ -73,12 +78,24 @@ class OnRay:
         _check(config, num_actors)
         if world is not None:
             make_options(config.agent, world, model)  # which says what does not go together
+        elif make_env is None:
+            raise HierarchyError("There is no environment: give a world, or make_env, which makes one.")
         self.config, self.world, self.model = config, world, model
         self._make_env = make_env or functools.partial(env_of, world)
-        self.learner = Learner(config, stage_of(self._make_env(), config).agent_maker(config, model))
+        env = self._make_env()
+        if world is None:
+            _check_together(config, env, model)
+        self._stage = stage_of(env, config)
+        self.learner = Learner(config, self._stage.agent_maker(config, model))
         self._update = jax.jit(self.learner.update)
         self._num_actors, self._num_made = num_actors, 0
         self._ray, self._ours = require_ray(), False
+        gone = self._ray.exceptions
+        # Of an actor, of its process, of its machine, or of what it had found; its own errors are not among them.
+        self._deaths = (
+            *(gone.RayActorError, gone.WorkerCrashedError, gone.NodeDiedError),
+            *(gone.ObjectLostError, gone.OutOfMemoryError),
+        )
         self._connect(address)
         self._model = self._ray.put(pack(model))
         self._under_way: dict[Any, Any] = {}
@@ -112,8 +129,10 @@ class OnRay:
         return self._num_steps
 
     def players(self, learned: Learned) -> list[Player]:
-        """What has been learned."""
-        return [Player(self.learner.agent(learned.params), self.config, self.world, self.model)]
+        """What has been learned, in single precision."""
+        full = dataclasses.replace(self.config, half_precision=False)
+        learner = Learner(full, self._stage.agent_maker(full, self.model))
+        return [Player(learner.agent(learned.params), self.config, self.world, self.model)]
 
     @property
     def actors(self) -> list[Any]:
@@ -145,7 +164,7 @@ class OnRay:
             actor = self._under_way.pop(done)
             try:
                 trajectories, counts = self._ray.get(done)
-            except self._ray.exceptions.RayActorError as error:
+            except self._deaths as error:
                 deaths += 1
                 if deaths > MOST_DEATHS * self._num_actors:
                     raise HierarchyError(f"Actors die as soon as they are started: {error}") from error
@@ -231,12 +250,31 @@ def check_address(address: str) -> None:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS):
-            pass
+        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS) as connection:
+            _greet(connection)
     except (OSError, ValueError) as error:
         raise HierarchyError(
             f"Nobody answers at {address} ({error}): give host:port of a Ray cluster's head, or auto, or leave it out."
         ) from error
+
+
+def _greet(connection: socket.socket) -> None:
+    """Begins to speak HTTP/2, as gRPC does, which Ray is built on: somebody may take the call and say nothing."""
+    connection.sendall(HTTP2_GREETING)
+    answer = b""
+    while len(answer) < HTTP2_HEADER and (more := connection.recv(HTTP2_HEADER - len(answer))):
+        answer += more
+    if len(answer) < HTTP2_HEADER or answer[3] != HTTP2_SETTINGS:
+        raise OSError("what answers is not Ray")
+
+
+def _check_together(config: AgentConfig, env: gymnasium.Env[Any, Any], model: Model | None) -> None:
+    """Refuses here what every actor would die of: an agent, skills and an environment that do not go together."""
+    if (config.agent == "low-level") != (model is None):
+        wanted = "skills: give a model, or" if model is None else "no skills: leave the model out, or"
+        raise HierarchyError(f"A {config.agent} agent has {wanted} change agent.")
+    if model is not None:
+        SkillEnv(env, model, discount=config.discount).reset(seed=0)
 
 
 def _check(config: AgentConfig, num_actors: int) -> None:

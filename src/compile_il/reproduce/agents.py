@@ -1,6 +1,7 @@
 """Agents in one panel of figure 5: skills are trained as a part's model is, then agents learn with them."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +46,23 @@ def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, 
     model = models[0] if models else None
     training = OnDevice(part.agent, world, model)
     players = run_training(training, model, run, resume=holds_run(run), progress=False)
-    played = [player.evaluate(num_levels=part.num_test)._asdict() for player in players]
+    played = [player.evaluate(num_levels=part.num_test)._asdict() for player in players.by_seed]
     say(f"{part.name}: success {100 * np.mean([seed['success'] for seed in played]):.1f} %")
     rows = read_log(run)
     return {"curve": curve_of(rows), "played": played, "learning_seconds": rows[-1]["seconds"]}
 
 
 def curve_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Some points of a log: steps of one seed, then success and reward of each seed."""
-    chosen = [rows[i] for i in sorted(set(np.linspace(0, len(rows) - 1, NUM_POINTS).astype(int).tolist()))]
+    """Averages over stretches of a log: steps of one seed at their ends, then success and reward of each seed."""
+    ends = np.linspace(0, len(rows), min(NUM_POINTS, len(rows)) + 1).astype(int)
+    stretches = [rows[first:last] for first, last in itertools.pairwise(ends.tolist())]
+
+    def mean(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]  # none is, where no episode ended
+        return round(float(np.mean(known)), 4) if known else None
 
     def of(name: str) -> list[list[float | None]]:
-        columns = zip(*(row["by_seed"] for row in chosen), strict=True)
-        return [[None if seed[name] is None else round(seed[name], 4) for seed in column] for column in columns]
+        seeds = range(len(rows[0]["by_seed"]))
+        return [[mean([row["by_seed"][seed][name] for row in part]) for part in stretches] for seed in seeds]
 
-    return {"steps": [int(row["steps"]) for row in chosen], "success": of("success"), "reward": of("reward")}
+    return {"steps": [int(part[-1]["steps"]) for part in stretches], "success": of("success"), "reward": of("reward")}
