@@ -43,8 +43,7 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self.model, self.discount, self.max_steps, self._see = model, discount, max_steps, see
         self.num_actions = _check(env, model, discount, max_steps)
-        self.all = range(self.num_actions + model.config.num_skills)
-        self.action_space = spaces.Discrete(len(self.all))
+        self.action_space = spaces.Discrete(self.num_actions + model.config.num_skills)
         self._running: RunningSkill | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -57,7 +56,8 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         """One action of the environment, or a skill from its beginning to its end."""
         if self._running is None:
             raise HierarchyError("Nothing has begun: call reset() first.")
-        if np.ndim(action) or not np.issubdtype(np.asarray(action).dtype, np.integer) or int(action) not in self.all:
+        whole = np.ndim(action) == 0 and np.issubdtype(np.asarray(action).dtype, np.integer)
+        if not whole or not self.action_space.contains(int(action)):
             raise HierarchyError(
                 f"There is no action {action}: there are {self.num_actions} of the environment, then "
                 f"{self.model.config.num_skills} skills."
