@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.networks import Convolution, GridEmbedding, Scaling, Space, halved, make_embedding
+from compile_il.networks import BlankEmbedding, Convolution, GridEmbedding, Scaling, Space, halved, make_embedding
 
 NOTHING = jnp.zeros((0,))
 NO_CHANGES = jnp.zeros((0, 0))
@@ -77,3 +77,14 @@ def test_symbols_have_a_vector_each() -> None:
     table = jax.vmap(embedding)(jnp.arange(4))
     assert table.shape == (4, 8)
     assert len(np.unique(np.round(table, 4), axis=0)) == 4
+
+
+def test_no_states_are_zeros() -> None:
+    space = Space("vector", (0,), num_symbols=0, num_actions=3, action_dim=0)
+    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES)
+    embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=8, key=jax.random.key(0))
+    assert isinstance(embedding, BlankEmbedding)
+    for network, dtype in ((embedding, jnp.float32), (halved(embedding), jnp.bfloat16)):
+        embedded = network(NOTHING)
+        assert (embedded.shape, embedded.dtype) == ((8,), dtype)
+        assert not embedded.any()

@@ -92,8 +92,7 @@ class VectorEmbedding(eqx.Module):
     def __init__(
         self, mean: Float[Array, " D"], spread: Float[Array, " D"], hidden_dim: int, *, normed: bool, key: PRNGKeyArray
     ):
-        # Demonstrations without states have vectors of width zero: the network then only sees a constant.
-        self.layers = eqx.nn.MLP(mean.shape[0] + 1, hidden_dim, hidden_dim, depth=2, key=key)
+        self.layers = eqx.nn.MLP(mean.shape[0], hidden_dim, hidden_dim, depth=2, key=key)
         self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
         self.mean, self.spread = mean, spread
 
@@ -101,7 +100,7 @@ class VectorEmbedding(eqx.Module):
         """Embeds one vector."""
         mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
         *hidden, last = self.layers.layers
-        x = jnp.append((observation - mean) / spread, 1.0)
+        x = (observation - mean) / spread
         for layer in hidden:
             x = jax.nn.relu(layer(x)).astype(last.weight.dtype)
         return self.norm(last(x))
@@ -130,7 +129,27 @@ class SymbolEmbedding(eqx.Module):
         return self.norm(self.table(observation))
 
 
-Embedding = GridEmbedding | VectorEmbedding | SymbolEmbedding
+class BlankEmbedding(eqx.Module):
+    """Zeros, where demonstrations have no states: vectors of width zero.
+
+    A constant that is learned would do too, but each of its entries is one more bias of the layer that reads it: all of
+    them move at once, and that layer learns less about what does vary.
+    """
+
+    hidden_dim: int = eqx.field(static=True)
+    dtype: str = eqx.field(static=True, default="float32")
+
+    def __call__(self, observation: Float[Array, " 0"]) -> Float[Array, " hidden"]:
+        """Embeds nothing."""
+        del observation
+        return jnp.zeros((self.hidden_dim,), self.dtype)
+
+    def in_half(self) -> "BlankEmbedding":
+        """In bfloat16."""
+        return BlankEmbedding(self.hidden_dim, "bfloat16")
+
+
+Embedding = GridEmbedding | VectorEmbedding | SymbolEmbedding | BlankEmbedding
 
 
 class Space(eqx.Module):
@@ -163,6 +182,8 @@ def make_embedding(
     """The network that fits the observations; without its LayerNorm, where something else is to be normed with it."""
     if space.observation_kind == "grid":
         return GridEmbedding(space.observation_shape, num_maps, hidden_dim, normed=normed, key=key)
+    if space.observation_kind == "vector" and space.observation_shape == (0,):
+        return BlankEmbedding(hidden_dim)
     if space.observation_kind == "vector":
         return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, normed=normed, key=key)
     return SymbolEmbedding(space.num_symbols, hidden_dim, normed=normed, key=key)

@@ -1,5 +1,6 @@
 """One kind of loss for the trainer, whichever way boundaries and skills are inferred."""
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -85,6 +86,8 @@ def _new_code_policy(config: Config, space: Space, scaling: Scaling, key: PRNGKe
     eyes_key, code_key, head_key = jax.random.split(key, 3)
     eyes = _new_eyes(config, space, scaling, eyes_key)
     code_layer = eqx.nn.Linear(config.code_dim, config.hidden_dim, key=code_key)
+    # Weights are uniform within 1 / √inputs, which would leave a third of a code's variance before it meets the state.
+    code_layer = eqx.tree_at(lambda layer: layer.weight, code_layer, replace_fn=lambda weight: math.sqrt(3) * weight)
     return CodePolicy(eyes, code_layer, num_layers=config.policy_layers, key=head_key)
 
 

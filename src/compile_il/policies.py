@@ -32,6 +32,8 @@ class Eyes(eqx.Module):
     embedding: Embedding
     actions: ActionCoding
     memory: eqx.nn.LSTMCell | None
+    hidden_dim: int = eqx.field(static=True)
+    """Entries of what is seen."""
 
     def __init__(
         self,
@@ -49,12 +51,7 @@ class Eyes(eqx.Module):
         self.actions = ActionCoding(space, scaling, sigma_floor)
         width = hidden_dim + self.actions.width
         self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=memory_key) if recurrent else None
-
-    @property
-    def hidden_dim(self) -> int:
-        """Entries of what is seen."""
-        assert isinstance(self.embedding.norm, eqx.nn.LayerNorm), "policies see normed states"
-        return self.embedding.norm.shape[0]
+        self.hidden_dim = hidden_dim
 
     def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
         """What policies know at each time of each demonstration; for those that remember."""
