@@ -9,9 +9,10 @@ from compile_il.reproduce.paper import PAPER, Row
 from compile_il.reproduce.studies import make_study
 
 
-def result(study: str, name: str, **scores: Any) -> dict[str, Any]:
+def result(study: str, name: str, unending: bool = False, **scores: Any) -> dict[str, Any]:
     seeds = [Evaluation(**(dict.fromkeys(Evaluation._fields) | scores))._asdict()] * 2  # type: ignore[arg-type]
-    return {"config": {"study": study}, "figures": {name: {"scores": {"3": seeds}}}}
+    config = {"study": study, "parts": {name: {"unending": unending}}}
+    return {"config": config, "figures": {name: {"scores": {"3": seeds}}}}
 
 
 def test_the_papers_figures_stand_before_ours() -> None:
@@ -28,6 +29,11 @@ def test_where_the_paper_has_none_there_is_no_column() -> None:
     table = study_table(result("figure4", "grid-pickup, exact", boundary_accuracy=1.0, f1=1.0, online=0.25))
     assert table.splitlines()[0] == "| per cent | boundaries | F1 | online |"
     assert table.splitlines()[2] == "| grid-pickup, exact, 3 tasks | 100.0 ± 0.0 | 100.0 ± 0.0 | 25.0 ± 0.0 |"
+
+
+def test_what_makes_no_cuts_has_no_scores_of_cuts() -> None:
+    table = study_table(result("figure4", "VAE-BC", unending=True, boundary_accuracy=0.0, f1=0.0, online=0.25))
+    assert table.splitlines()[2] == "| VAE-BC, 3 tasks | - | - | 25.0 ± 0.0 |"
 
 
 def test_the_number_of_segments_is_a_column_where_it_was_not_told() -> None:

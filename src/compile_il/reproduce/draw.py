@@ -8,6 +8,8 @@ from compile_il.reproduce.paper import PAPER
 
 PAPERS = "paper: "
 """Stands before the heading of a column that the paper printed."""
+OF_CUTS = ("boundary_accuracy", "f1", "f1_tolerance_1", "count_accuracy")
+"""Scores that say where cuts are."""
 
 
 class Cells(NamedTuple):
@@ -33,6 +35,7 @@ def study_cells(result: dict[str, Any]) -> Cells:
 def _score_cells(result: dict[str, Any]) -> Cells:
     """One row a model and number of tasks: mean and standard deviation over seeds, the paper's column before ours."""
     found, paper = result["figures"], PAPER.get(result["config"]["study"], {})
+    parts = result["config"]["parts"]
     scores = [(name, int(tasks), seeds) for name, part in found.items() for tasks, seeds in part["scores"].items()]
     headings, rows = ["per cent"], [[f"{name}, {tasks} tasks"] for name, tasks, _ in scores]
     for heading, field in SCORE_HEADINGS.items():
@@ -44,8 +47,9 @@ def _score_cells(result: dict[str, Any]) -> Cells:
             for row, words in zip(rows, printed, strict=True):
                 row.append(words or "-")
         headings.append(heading)
-        for row, (_, _, seeds) in zip(rows, scores, strict=True):
-            row.append(spread([seed[field] for seed in seeds]))
+        for row, (name, _, seeds) in zip(rows, scores, strict=True):
+            # A single segment that never ends makes no cuts to be scored.
+            row.append("-" if field in OF_CUTS and parts[name]["unending"] else spread([seed[field] for seed in seeds]))
     return Cells(headings, rows)
 
 
