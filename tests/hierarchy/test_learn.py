@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,8 +24,10 @@ from compile_il.hierarchy.arena import Arena
 from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.options import make_options
 from compile_il.hierarchy.playing import play_all
+from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.training_log import read_log
 from compile_il.worlds import GridWorld
+from compile_il.worlds.gym import register
 from compile_il.worlds.world import KEY_KIND
 from tests.cli.typed import fails
 from tests.hierarchy.test_options import SIZE, untrained
@@ -136,6 +139,9 @@ def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any],
 
 def test_skills_of_another_world_are_refused(model: cil.Model, tmp_path: Path) -> None:
     visiting = dataclasses.replace(model, world="grid-visit")
+    register()
+    with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):
+        SkillEnv(gymnasium.make("CompILE/GridPickup-v0"), visiting)
     with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):
         learn(WORLD, visiting, config=SMALL)
     read = cil.load(visiting.save(tmp_path / "model"))

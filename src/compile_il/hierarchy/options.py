@@ -134,11 +134,7 @@ def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
             f"The agent 'bc' has skills of whole demonstrations, and this model's have {model.config.num_segments} "
             'segments: train one with num_segments=1 and num_skills=128, or use agent "hierarchical".'
         )
-    if model.world is not None and model.world != name_of(world):
-        raise HierarchyError(
-            f"The skills were trained in {model.world}, and this is {name_of(world) or 'another world'}: train skills "
-            "in this one."
-        )
+    refuse_others(model, world)
     seen, space = observation_of(world), model.skills.space
     given = ("x".join(map(str, space.observation_shape)) or "symbols", space.num_actions or "continuous")
     wanted = ("x".join(map(str, seen.shape)), world.num_actions)
@@ -146,6 +142,15 @@ def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
         raise HierarchyError(
             f"The skills were trained on another world: on observations {given[0]} with {given[1]} actions, and this "
             f"one has observations {wanted[0]} with {wanted[1]} actions. Train skills in this world, or choose theirs."
+        )
+
+
+def refuse_others(model: Model, world: object) -> None:
+    """Refuses skills of another world that looks the same; what they are for is not done there."""
+    if model.world is not None and model.world != name_of(world):
+        raise HierarchyError(
+            f"The skills were trained in {model.world}, and this is {name_of(world) or 'another world'}: train skills "
+            "in this one."
         )
 
 

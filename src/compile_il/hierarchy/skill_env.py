@@ -14,10 +14,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from compile_il.hierarchy.options import refuse_others
 from compile_il.hierarchy.settings import HierarchyError
 from compile_il.model import Model
 from compile_il.running import RunningSkill
 from compile_il.spaces import check_observation
+from compile_il.worlds.gym import WorldEnv
 
 
 class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -43,6 +45,8 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self.model, self.discount, self.max_steps, self._see = model, discount, max_steps, see
         self.num_actions = _check(env, model, discount, max_steps)
+        if see is np.asarray and isinstance(env.unwrapped, WorldEnv):
+            refuse_others(model, env.unwrapped.world)
         self.action_space = spaces.Discrete(self.num_actions + model.config.num_skills)
         self._running: RunningSkill | None = None
 
