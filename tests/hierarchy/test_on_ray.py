@@ -124,6 +124,8 @@ def test_a_learner_that_was_stopped_goes_on(cluster: Any, tmp_path: Path, monkey
     settings: dict[str, Any] = {"config": config, "actors": "ray", "progress": False}
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 3"):
         learn(PICK, out=tmp_path / "run", **settings)
+    with pytest.raises(ValueError, match=r"and actors on Ray, and this is .* and actors on the device that learns"):
+        learn(PICK, out=tmp_path / "run", resume=True, **settings | {"actors": "device"})
     player = learn(PICK, out=tmp_path / "run", resume=True, **settings)
     assert steps == [0, 1, 2]
     assert read_log(tmp_path / "run")[-1]["iteration"] == 3

@@ -136,7 +136,7 @@ def run_training(
 ) -> Players:
     """As `learn`, for a training that is set up; gives the agents of all seeds, of which the best one is kept."""
     with contextlib.closing(training):
-        data = f"{training.world} with {_fingerprint(model)}"
+        data = f"{training.world} with {_fingerprint(model)} and {training.ACTORS}"
         return _run(training, data, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)
 
 

@@ -78,6 +78,9 @@ class OnDevice:
       model: whose skills it can call; None for a low-level agent.
     """
 
+    ACTORS = "actors on the device that learns"
+    """In words; a state of one kind of training is not one of the other."""
+
     def __init__(self, config: AgentConfig, world: TaskWorld, model: Model | None = None):
         self.config, self.world, self.model = config, world, model
         options = make_options(config.agent, world, model)

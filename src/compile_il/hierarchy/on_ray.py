@@ -65,6 +65,9 @@ class OnRay:
       address: of a Ray cluster, or "auto" for one on this machine; one is started here if None.
     """
 
+    ACTORS = "actors on Ray"
+    """In words; a state of one kind of training is not one of the other."""
+
     def __init__(
         self,
         config: AgentConfig,
