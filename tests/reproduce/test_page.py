@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from compile_il.reproduce.names import StudyName
-from compile_il.reproduce.page import INTRODUCTION, Page, duration, heading, machine, read_studies, results_page
+from compile_il.reproduce.page import INTRODUCTION, NOTES, Page, duration, heading, machine, read_studies, results_page
 from compile_il.reproduce.pictures import drawn_from, pictures_of
 from tests.reproduce import made_up
 
@@ -50,6 +50,7 @@ def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
         assert seeds in section
         assert "Hardware: one Some GPU. Commit: 0123abc. Wall time: " in section
         assert f"[{name}.json](./{name}.json)" in section
+        assert NOTES.get(name, "") in section
         assert section.count("![") == {"figure4": 1, "figure5": 1, "figure7": 1, "qualitative": 5}.get(name, 0)
     num_parts = sum(len(result["figures"]) for result in read_studies(tmp_path).values())
     assert f"All of these took {duration(num_parts * made_up.WALL_TIME)}." in text

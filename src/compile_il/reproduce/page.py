@@ -28,6 +28,11 @@ Made by `make docs` from the files that `compile-il reproduce NAME` writes. Mode
 three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. The paper's
 stand before ours where it prints them.
 """
+NOTES: dict[StudyName, str] = {
+    "figure5": "Seeds are those of agents: in a world, all agents of one kind have the skills of one model.",
+    "qualitative": "One model of each kind, after all of its training or after a hundredth of it.",
+}
+"""What a reader could take otherwise."""
 CLASSIC = "classic.json"
 """Made by `compile_il.experiments.classic`."""
 
@@ -61,7 +66,8 @@ def _section(name: StudyName, result: dict[str, Any], results: str) -> str:
         for picture in pictures_of(result)
     )
     link = f"[{name}.json]({results}/{name}.json)"
-    return f"## {heading(name)}\n\n{images}{study_table(result)}\n{provenance(result)} {link}\n"
+    note = f"{NOTES[name]} " if name in NOTES else ""
+    return f"## {heading(name)}\n\n{images}{study_table(result)}\n{note}{provenance(result)} {link}\n"
 
 
 def _methods_section(classic: dict[str, Any], studies: dict[StudyName, dict[str, Any]], results: str) -> str:
