@@ -8,6 +8,7 @@ tests them as they are shipped.
 import gc
 import importlib.metadata
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,9 @@ from jaxtyping import install_import_hook  # noqa: E402 (JAX reads its settings 
 import tests.typechecker  # noqa: E402, F401 (the hook looks it up by its name)
 
 install_import_hook("compile_il", "tests.typechecker.check")
+
+# A shell that starts something in the background has it ignore Ctrl-C, and all that it starts in turn; tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
