@@ -8,8 +8,13 @@ from jaxtyping import Array, Float, Int
 def relax(
     logits: Float[Array, "*shape"], gumbel: Float[Array, "*shape"], temperature: float | Float[Array, ""]
 ) -> Float[Array, "*shape"]:
-    """Log of a concrete sample: log softmax[(logits + gumbel) / τ], where gumbel is standard Gumbel noise."""
-    return jax.nn.log_softmax((logits + gumbel) / temperature)
+    """Log of a concrete sample: log softmax[(logits + gumbel) / τ], where gumbel is standard Gumbel noise.
+
+    The largest is taken off before the division: of numbers in the hundreds the fifth digit after the point is lost,
+    and XLA does not round them in the same way wherever it needs them.
+    """
+    noisy = logits + gumbel
+    return jax.nn.log_softmax((noisy - jax.lax.stop_gradient(jnp.max(noisy, axis=-1, keepdims=True))) / temperature)
 
 
 def categorical_kl(logits: Float[Array, " K"]) -> Float[Array, ""]:
