@@ -85,12 +85,14 @@ def test_observations_that_are_neither_grid_nor_vector() -> None:
     [
         ({"agent": "hierarchic"}, "There is no agent 'hierarchic': use 'hierarchical', .*Did you mean 'hierarchical'"),
         ({"num_environments": 100}, "make num_environments a multiple of batch_size"),
-        ({"num_decisions": 40}, "num_decisions is 40, and 32 steps"),
+        ({"num_ticks": 32, "num_decisions": 40}, "num_decisions is 40, and 32 steps"),
         ({"discount": 1.5}, "discount is 1.5"),
         ({"num_ticks": 0}, "num_ticks is 0: use at least 1"),
         ({"num_ticks": 2.5}, "num_ticks is 2.5: use a whole number"),
         ({"learning_rate": 0}, "learning_rate is 0: use a positive number"),
         ({"entropy_cost": -1.0}, "entropy_cost is -1.0: use at least 0"),
+        ({"final_learning_rate": 0}, "final_learning_rate is 0: use a positive number"),
+        ({"max_skill_steps": 0}, "max_skill_steps is 0: use at least 1"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast': use a number"),
     ],
 )

@@ -22,8 +22,9 @@ from compile_il.hierarchy import AgentConfig, HierarchyError, OnDevice, Player, 
 from compile_il.hierarchy.agents import Situation
 from compile_il.hierarchy.arena import Arena
 from compile_il.hierarchy.learn import run_training
+from compile_il.hierarchy.learner import learning_rates
 from compile_il.hierarchy.options import make_options
-from compile_il.hierarchy.playing import play_all
+from compile_il.hierarchy.playing import Best, play_all
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.training_log import read_log
 from compile_il.worlds import GridWorld
@@ -162,11 +163,37 @@ def test_entropy_weighs_less_and_less() -> None:
     np.testing.assert_allclose([constant(0), constant(9)], 0.1, rtol=1e-6)
 
 
+def test_the_learning_rate_falls() -> None:
+    config = dataclasses.replace(SMALL, num_iterations=10, learning_rate=0.1, final_learning_rate=0.001)
+    rate = learning_rates(config)
+    assert config.num_updates == 20
+    np.testing.assert_allclose([rate(n) for n in (0, 10, 20)], [0.1, 0.01, 0.001], rtol=1e-5)
+    assert learning_rates(dataclasses.replace(config, final_learning_rate=None)) == 0.1
+
+
+def test_what_is_drawn_is_drawn_with_the_agents_probabilities() -> None:
+    """In the world of two states, where a policy that has learned nothing does either with the same probability."""
+    world = TwoStates(max_steps=200)
+    config = dataclasses.replace(SMALL, agent="low-level")
+    player = OnDevice(config, world).players(OnDevice(config, world).start())[0]
+    level = world.level(jax.random.key(0))
+    situation = Situation(world.observe(level, world.start(level)), jnp.array(0), level.tasks)
+    agent = eqx.tree_at(
+        lambda agent: agent.policy, player.agent, replace_fn=lambda layer: jax.tree.map(jnp.zeros_like, layer)
+    )
+    np.testing.assert_allclose(agent(situation).logits, 0)
+    fair = dataclasses.replace(player, agent=agent)
+    # The first of equal ones stays where it is, for 0.1 a step. Drawn ones stay at 0, go, come back and stay at 1.
+    np.testing.assert_allclose(fair.evaluate(num_levels=8).reward, 20.0, rtol=1e-4)
+    drawn = fair.evaluate(num_levels=64, sample=True).reward
+    np.testing.assert_allclose(drawn, 200 * (0.25 * 0.1 + 0.25 * 1.0), rtol=0.05)
+
+
 def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
     player = learn(WORLD, model, config=SMALL, num_iterations=1, progress=False)
     options = make_options("hierarchical", WORLD, model)
     levels = draw_levels(WORLD, jax.random.key(1, impl=KEY_KIND), 6)
-    games = play_all(Arena(options, levels, WORLD, 0.9, 1), player.agent)
+    games = play_all(Arena(options, levels, WORLD, 0.9, 1), Best(player.agent), jax.random.key(0))
     choose, observe, step = eqx.filter_jit(player.agent.choose_best), jax.jit(WORLD.observe), jax.jit(WORLD.step)
     for number in range(6):
         level = jax.tree.map(lambda leaf, n=number: leaf[n], levels)

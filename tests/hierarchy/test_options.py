@@ -71,7 +71,7 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
     return Model(make(draw_levels(world, jax.random.key(5), 16), jax.random.key(3)), config, 3.0)
 
 
-def act(world: GridWorld, model: Model | None) -> tuple:
+def act(world: GridWorld, model: Model | None, max_steps: int | None = None) -> tuple:
     """Some ticks of an untrained agent: levels, decisions, outcomes and ticks of each environment."""
     config = AgentConfig(agent="low-level" if model is None else "hierarchical", hidden_dim=4, num_maps=1, embed_dim=2)
     options = make_options(config.agent, world, model)
@@ -79,7 +79,7 @@ def act(world: GridWorld, model: Model | None) -> tuple:
     levels = draw_levels(world, key, 16)
     shape = (world.size, world.size, world.num_types + 2)
     make = functools.partial(Agent, config, observation_shape=shape, num_types=10, num_told=1)
-    arena = Arena(options, levels, world, GAMMA, 1)
+    arena = Arena(options, levels, world, GAMMA, 1, max_steps)
 
     @jax.jit
     def run(key: jax.Array) -> tuple:
@@ -94,16 +94,17 @@ def act(world: GridWorld, model: Model | None) -> tuple:
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind", "reward", "num_tasks"),
+    ("settings", "kind", "reward", "max_steps"),
     [
-        ({"inference": "exact", "recurrent": True}, "visit", "dense", 1),
-        ({"inference": "relaxed"}, "pickup", "sparse", 1),
+        ({"inference": "exact", "recurrent": True}, "visit", "dense", None),
+        ({"inference": "relaxed"}, "pickup", "sparse", None),
+        ({"inference": "exact", "recurrent": True}, "visit", "dense", 3),
     ],
 )
-def test_outcomes_are_the_twins(settings: dict, kind: str, reward: str, num_tasks: int) -> None:
-    world = GridWorld(kind=kind, reward=reward, size=SIZE, num_tasks=num_tasks, num_objects=4, max_steps=15)
+def test_outcomes_are_the_twins(settings: dict, kind: str, reward: str, max_steps: int | None) -> None:
+    world = GridWorld(kind=kind, reward=reward, size=SIZE, num_tasks=1, num_objects=4, max_steps=15)
     model = untrained(**settings)
-    levels, decisions, outcomes, ticks = act(world, model)
+    levels, decisions, outcomes, ticks = act(world, model, max_steps)
     ends, num_long = [], 0
     for i in range(NUM_ENVIRONMENTS):
         count = int(outcomes.valid[i].sum())
@@ -114,9 +115,10 @@ def test_outcomes_are_the_twins(settings: dict, kind: str, reward: str, num_task
             twin = TwinGrid(to_twin(levels, index), kind=kind, max_steps=world.max_steps, reward=reward)
             assert decisions.state.num_steps[i, n] == 0
             chosen = [int(option) for option in decisions.option[i, n:count]]
-            for found in run_options(twin, model.begin(twin.observation(), 0), chosen, GAMMA):
+            for found in run_options(twin, model.begin(twin.observation(), 0), chosen, GAMMA, max_steps):
                 np.testing.assert_allclose(outcomes.rewards[i, n], found.reward, rtol=1e-5)
                 np.testing.assert_allclose(outcomes.discounts[i, n], found.discount, rtol=1e-5)
+                assert max_steps is None or found.num_steps <= max_steps
                 num_long += found.num_steps > 1 and not found.over
                 n += 1
                 if not found.over:

@@ -36,7 +36,9 @@ class Outcome:
     over: bool
 
 
-def run_options(world: TwinGrid, running: Skill, options: list[int], gamma: float) -> Iterator[Outcome]:
+def run_options(
+    world: TwinGrid, running: Skill, options: list[int], gamma: float, max_steps: int | None = None
+) -> Iterator[Outcome]:
     """Runs options one after the other until there are no more or the episode is over.
 
     `running` is any skill that has begun where the episode did: it is told of every step, so that it can remember.
@@ -54,6 +56,6 @@ def run_options(world: TwinGrid, running: Skill, options: list[int], gamma: floa
             if terminated or truncated:
                 yield Outcome(total, 0.0, num_steps, True)
                 return
-            if stops or option < NUM_ACTIONS:
+            if stops or option < NUM_ACTIONS or num_steps == max_steps:
                 break
         yield Outcome(total, discount, num_steps, False)

@@ -67,6 +67,8 @@ class Moment(NamedTuple):
     """Σ γ^i r_i of its steps so far."""
     discount: Float[Array, ""]
     """γ^n for its n steps so far."""
+    num_steps: Int[Array, ""]
+    """n."""
     episode_reward: Float[Array, ""]
     """Of the whole episode so far, not discounted."""
 
@@ -97,6 +99,8 @@ class Arena(eqx.Module):
     discount: float = eqx.field(static=True)
     num_told: int = eqx.field(static=True)
     """Tasks that the agent is told of."""
+    max_steps: int | None = eqx.field(static=True, default=None)
+    """Of an option; None where only its own end or that of the episode ends it."""
 
     @property
     def num_levels(self) -> int:
@@ -126,6 +130,7 @@ class Arena(eqx.Module):
             decision=_decided(level_index, state, agent.choose(situation, key)),
             earned=jnp.zeros(()),
             discount=jnp.ones(()),
+            num_steps=jnp.array(0),
             episode_reward=jnp.zeros(()),
         )
 
@@ -146,7 +151,10 @@ class Arena(eqx.Module):
         state = select(over, self.world.start(self._level(level_index)), step.state)
         situation = self.situation(level_index, state)
         memory = self.options.arrive(now.memory, action, situation.observation)
+        num_steps = now.num_steps + 1
         ended = over | self.options.is_done(memory, option)
+        if self.max_steps is not None:
+            ended |= num_steps >= self.max_steps
         memory = select(ended, self.options.follow(memory, situation.observation), memory)
         memory = select(over, self.options.begin(situation.observation), memory)
         decision = select(ended, _decided(level_index, state, agent.choose(situation, choice_key)), now.decision)
@@ -157,6 +165,7 @@ class Arena(eqx.Module):
             decision=decision,
             earned=jnp.where(ended, 0.0, earned),
             discount=jnp.where(ended, 1.0, discount),
+            num_steps=jnp.where(ended, 0, num_steps),
             episode_reward=jnp.where(over, 0.0, episode_reward),
         )
         success = over & (step.state.task_index == self.world.num_tasks)

@@ -103,7 +103,10 @@ class EnvActor:
         self._stage = stage_of(envs[0], config)
         learner = Learner(config, self._stage.agent_maker(config, model))
         self._treedef = jax.tree.structure(jax.eval_shape(learner.start, self._key).params)
-        self._envs = envs if model is None else [SkillEnv(env, model, discount=config.discount) for env in envs]
+        if model is not None:
+            limit = config.max_skill_steps
+            envs = [SkillEnv(env, model, discount=config.discount, max_steps=limit) for env in envs]
+        self._envs = envs
         seeds = np.random.SeedSequence(seed).generate_state(num_environments)
         self._seen = [env.reset(seed=int(s)) for env, s in zip(self._envs, seeds, strict=True)]
         self._earned = np.zeros(num_environments)

@@ -33,7 +33,7 @@ class Learner:
 
     def __init__(self, config: AgentConfig, make: Callable[..., Agent]):
         self.config, self._make = config, make
-        self.optimiser = optax.adam(config.learning_rate)
+        self.optimiser = optax.adam(learning_rates(config))
         self._static = eqx.filter(eqx.filter_eval_shape(self._make, key=jax.random.key(0)), _is_array, inverse=True)
 
     def start(self, key: PRNGKeyArray) -> Learned:
@@ -74,6 +74,14 @@ class Learner:
         gradient, losses = jax.grad(loss, has_aux=True)(learned.params)
         updates, optimiser = self.optimiser.update(gradient, learned.optimiser)
         return Learned(optax.apply_updates(learned.params, updates), optimiser), losses
+
+
+def learning_rates(config: AgentConfig) -> optax.ScalarOrSchedule:
+    """Rates of all updates."""
+    if config.final_learning_rate is None:
+        return config.learning_rate
+    factor = config.final_learning_rate / config.learning_rate
+    return optax.exponential_decay(config.learning_rate, config.num_updates, factor)
 
 
 def _is_array(leaf: Any) -> bool:

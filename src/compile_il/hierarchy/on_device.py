@@ -19,7 +19,7 @@ from compile_il.hierarchy.arena import Arena, Moment, TaskWorld, Tick
 from compile_il.hierarchy.impala import Losses
 from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.options import make_options
-from compile_il.hierarchy.player import Player, agent_maker, num_told
+from compile_il.hierarchy.player import Player, agent_maker, make_arena
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import collect, trajectory_of
 from compile_il.model import Model
@@ -89,7 +89,7 @@ class OnDevice:
         self.learner = Learner(config, agent_maker(config, world, model))
         level_key, self._start_key, self._acting_key = jax.random.split(jax.random.key(config.seed, impl=KEY_KIND), 3)
         levels = draw_levels(world, level_key, config.num_levels)
-        self.arena = Arena(options, levels, world, config.discount, num_told(config, world))
+        self.arena = make_arena(config, world, options, levels)
         # Levels and skills are handed over rather than compiled in: they are large.
         self._arrays, self._static = eqx.partition(self.arena, eqx.is_array)
         self._start = jax.jit(self._begin_all)

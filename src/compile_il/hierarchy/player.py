@@ -15,9 +15,9 @@ from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_mode
 from compile_il.evaluate import TEST_SEED
 from compile_il.generate import draw_levels
 from compile_il.hierarchy.agents import Agent
-from compile_il.hierarchy.arena import Arena, TaskWorld
-from compile_il.hierarchy.options import make_options, observation_of
-from compile_il.hierarchy.playing import play_all
+from compile_il.hierarchy.arena import Arena, Chooser, TaskWorld
+from compile_il.hierarchy.options import Options, make_options, observation_of
+from compile_il.hierarchy.playing import Best, play_all
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.model import Model
 from compile_il.runs import AGENT_FOLDER
@@ -30,7 +30,7 @@ SKILLS_FOLDER = "skills"
 
 
 class Played(NamedTuple):
-    """Means over levels that the agent has never seen, on which it does what it thinks best."""
+    """Means over levels that the agent has never seen."""
 
     success: float
     """Share of levels on which all tasks were done."""
@@ -60,14 +60,22 @@ class Player:
     world: TaskWorld | None
     model: Model | None
 
-    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED) -> Played:
-        """Plays one episode on each of some levels that no training has seen."""
+    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = False) -> Played:
+        """Plays one episode on each of some levels that no training has seen.
+
+        Args:
+          num_levels: how many.
+          seed: of the levels.
+          sample: whether options are drawn with the agent's probabilities, as while it learned, instead of the most
+            probable one being called. One that always does the same in the same place may never get away from it.
+        """
         if self.world is None:
             raise HierarchyError("This agent acts in an environment that has no levels to draw: play it there.")
         options = make_options(self.config.agent, self.world, self.model)
         levels = draw_levels(self.world, jax.random.key(seed, impl=KEY_KIND), num_levels)
-        arena = Arena(options, levels, self.world, self.config.discount, num_told(self.config, self.world))
-        games = jax.tree.map(np.asarray, play_all(arena, self.agent))
+        arena = make_arena(self.config, self.world, options, levels)
+        chooser: Chooser = self.agent if sample else Best(self.agent)
+        games = jax.tree.map(np.asarray, play_all(arena, chooser, jax.random.key(seed)))
         return Played(
             success=float(games.success.mean()),
             reward=float(games.reward.mean()),
@@ -117,6 +125,11 @@ def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "
         num_told=num_told(config, world),
         num_options=make_options(config.agent, world, model).num_options,
     )
+
+
+def make_arena(config: AgentConfig, world: TaskWorld, options: Options, levels: Any) -> Arena:
+    """Where an agent with these settings acts."""
+    return Arena(options, levels, world, config.discount, num_told(config, world), config.max_skill_steps)
 
 
 def num_told(config: AgentConfig, world: TaskWorld) -> int:

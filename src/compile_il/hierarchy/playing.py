@@ -1,5 +1,6 @@
 """How well an agent does on levels that it has never seen."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from compile_il.hierarchy.agents import Agent, Choice, Situation
-from compile_il.hierarchy.arena import Arena, Moment
+from compile_il.hierarchy.arena import Arena, Chooser, Moment
 
 
 class Best(eqx.Module):
@@ -37,15 +38,13 @@ class Game(NamedTuple):
     """Skills among them."""
 
 
-def play(arena: Arena, agent: Agent, level_index: Int[Array, ""]) -> Game:
-    """One episode on one level, in which the agent does what it thinks best."""
-    best = Best(agent)
-    # Nothing is drawn but the level on which the next episode would begin.
-    key = jax.random.key(0)
+def play(arena: Arena, chooser: Chooser, level_index: Int[Array, ""], key: PRNGKeyArray) -> Game:
+    """One episode on one level."""
+    keys = jax.random.split(key, arena.world.max_steps + 1)
 
-    def tick(carry: tuple[Moment, Any], _: None) -> tuple[tuple[Moment, Any], Game]:
+    def tick(carry: tuple[Moment, Any], key: PRNGKeyArray) -> tuple[tuple[Moment, Any], Game]:
         now, over = carry
-        after, tick = arena.tick(best, now, key)
+        after, tick = arena.tick(chooser, now, key)
         by_skill = now.decision.option >= arena.options.num_actions
         row = Game(
             success=tick.success,
@@ -57,13 +56,14 @@ def play(arena: Arena, agent: Agent, level_index: Int[Array, ""]) -> Game:
         counted: Game = jax.tree.map(lambda leaf: jnp.where(over, jnp.zeros_like(leaf), leaf), row)
         return (after, over | tick.over), counted
 
-    start = arena.begin_on(level_index, best, key), jnp.array(False)
-    _, rows = jax.lax.scan(tick, start, length=arena.world.max_steps)
+    start = arena.begin_on(level_index, chooser, keys[0]), jnp.array(False)
+    _, rows = jax.lax.scan(tick, start, keys[1:])
     total: Game = jax.tree.map(jnp.sum, rows)
     return total._replace(success=total.success > 0)
 
 
 @eqx.filter_jit
-def play_all(arena: Arena, agent: Agent) -> Game:
+def play_all(arena: Arena, chooser: Chooser, key: PRNGKeyArray) -> Game:
     """One episode on each of the arena's levels."""
-    return jax.vmap(lambda index: play(arena, agent, index))(jnp.arange(arena.num_levels))
+    keys = jax.random.split(key, arena.num_levels)
+    return jax.vmap(functools.partial(play, arena, chooser))(jnp.arange(arena.num_levels), keys)

@@ -25,16 +25,22 @@ class AgentConfig:
     """Times that all environments are stepped and the agent learns from it."""
     num_environments: int = 4096
     """Environments that are stepped at once, for each seed."""
-    num_ticks: int = 32
+    num_ticks: int = 64
     """Steps that each environment makes before the agent learns."""
     num_decisions: int | None = None
     """Decisions in a trajectory at most, later ones of the same steps are left out; None where all are to be kept."""
+    max_skill_steps: int | None = None
+    """Steps after which a skill ends that has not ended by itself; None, as in the paper, where it then runs to the end
+    of the episode."""
     batch_size: int = 256
     """Trajectories in each update."""
     num_levels: int = 1 << 16
     """Levels that are drawn beforehand; an episode begins on one of them."""
     learning_rate: float = 1e-3
-    """Of Adam."""
+    """Of Adam, at first."""
+    final_learning_rate: float | None = 1e-4
+    """Of the last update, to which the rate falls by the same factor from one update to the next; None, as in the
+    paper, where it stays the same (docs/decisions.md, "The learning rate falls")."""
     entropy_cost: float = 0.0005
     """Weight of the policy's entropy."""
     first_entropy_cost: float | None = None
@@ -66,8 +72,9 @@ class AgentConfig:
             self._check_number(field.name, field.type)
         if not 0 <= self.discount <= 1:
             raise HierarchyError(f"discount is {self.discount}: use a number between 0 and 1, such as 0.99.")
-        if not self.learning_rate > 0:
-            raise HierarchyError(f"learning_rate is {self.learning_rate}: use a positive number.")
+        for name in ("learning_rate", "final_learning_rate"):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
+                raise HierarchyError(f"{name} is {getattr(self, name)}: use a positive number.")
         if self.num_environments % self.batch_size:
             raise HierarchyError(
                 f"{self.num_environments} environments cannot be shared out into batches of {self.batch_size}: make "
@@ -90,6 +97,11 @@ class AgentConfig:
         least = 0 if real or name == "seed" else 1
         if value < least:
             raise HierarchyError(f"{name} is {value}: use at least {least}.")
+
+    @property
+    def num_updates(self) -> int:
+        """Of all iterations."""
+        return self.num_iterations * (self.num_environments // self.batch_size)
 
     @property
     def trajectory_length(self) -> int:

@@ -38,7 +38,7 @@ class AgentPart(Part):
 
 
 def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-    """Learning curves of all seeds, and how well each does in the end on unseen levels, at its best."""
+    """Learning curves of all seeds, and how each does on unseen levels in the end: as it learned, and at its best."""
     assert isinstance(part, AgentPart), "others are scored or drawn"
     world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=MAX_STEPS)
     run = folder / "agents"
@@ -46,10 +46,13 @@ def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, 
     model = models[0] if models else None
     training = OnDevice(part.agent, world, model)
     players = run_training(training, model, run, resume=holds_run(run), progress=False)
-    played = [player.evaluate(num_levels=part.num_test)._asdict() for player in players.by_seed]
+    played, best = (
+        [player.evaluate(num_levels=part.num_test, sample=sample)._asdict() for player in players.by_seed]
+        for sample in (True, False)
+    )
     say(f"{part.name}: success {100 * np.mean([seed['success'] for seed in played]):.1f} %")
     rows = read_log(run)
-    return {"curve": curve_of(rows), "played": played, "learning_seconds": rows[-1]["seconds"]}
+    return {"curve": curve_of(rows), "played": played, "best": best, "learning_seconds": rows[-1]["seconds"]}
 
 
 def curve_of(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -44,6 +44,9 @@ AGENT_SIZES: dict[Scale, dict[str, Any]] = {
 """Of agents; the paper does not say how long its agents learn."""
 AGENT_SKILL_UNITS = 128
 """Hidden units of the models whose skills agents have, as in the paper."""
+AGENT_SKILL_STEPS = 10
+"""Of a skill at most; nine in ten of those that end by themselves have ended by then. One that is called where there is
+nothing to do would run to the end of the episode."""
 EARLY = 100
 """A model that is looked at early has had one in so many of the steps."""
 NUM_LEVELS = 1000
@@ -85,6 +88,9 @@ def at_scale(part: Part, scale: Scale) -> Part:
     if isinstance(part, AgentPart):
         units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
         config = dataclasses.replace(sized.config, num_seeds=1, hidden_dim=units)
+        if scale == "short" and config.inference == "exact":
+            # Agents are no better than their skills, and one training serves all panels of a world.
+            config = dataclasses.replace(config, **TRAINING["paper"]["exact grid"])
         agent = dataclasses.replace(part.agent, **AGENT_SIZES[scale])
         return dataclasses.replace(part, config=config, agent=agent, num_test=sized.num_test)
     if not isinstance(part, DrawnPart):
@@ -177,6 +183,8 @@ def _agents() -> list[Part]:
             for tasks in (3, 5):
                 for name, config in skills.items():
                     agent = AgentConfig(agent=kinds.get(name, "hierarchical"))
+                    if agent.agent == "hierarchical":
+                        agent = dataclasses.replace(agent, max_skill_steps=AGENT_SKILL_STEPS)
                     panel = f"{world}, {tasks} tasks, {reward}"
                     parts.append(
                         AgentPart(f"{panel}: {name}", world, config, agent=agent, num_tasks=tasks, reward=reward)
