@@ -109,7 +109,7 @@ def test_reconstruction(demos_per_call: int, monkeypatch: pytest.MonkeyPatch) ->
         log_likelihood=np.zeros(2, np.float32),
     )
     assert [labels.tolist() for labels in found.labels] == [[0, 0, 1], [0, 1, 1, 1]]
-    assert execute.reconstruct(ByHand(), demos, found) == (pytest.approx(6 / 7), 1 / 2)
+    assert execute.reconstruct(ByHand(), demos, found) == (pytest.approx((1 + 3 / 4) / 2), 1 / 2)
 
 
 def test_a_batch_is_its_levels() -> None:

@@ -25,7 +25,7 @@ from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import load
 from compile_il.sources import hold_out, make_source, scaling_of
-from compile_il.train import Trained, Trainer
+from compile_il.train import Trained, Trainer, learning_rates
 from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.under_way import Stopped
 from compile_il.worlds import GridWorld, SymbolsWorld
@@ -129,6 +129,14 @@ def test_the_best_seed_on_a_world_is_kept() -> None:
 def test_a_seed_that_diverged_is_never_the_best() -> None:
     assert best_of([Standing(np.nan, None), Standing(-9.0, None), Standing(-5.0, None)]) == 2
     assert best_of([Standing(-7.0, 0.1), Standing(-np.inf, 1.0), Standing(np.nan, 1.0)]) == 0
+
+
+def test_rates_stay_or_fall_to_zero() -> None:
+    config = Config(num_iterations=100, learning_rate=1e-3, cooldown=0.0)
+    rates = learning_rates(config)
+    assert [float(rates(n)) for n in (0, 50, 99)] == pytest.approx([1e-3] * 3)
+    rates = learning_rates(dataclasses.replace(config, cooldown=0.2))
+    assert [float(rates(n)) for n in (0, 80, 90, 100)] == pytest.approx([1e-3, 1e-3, 5e-4, 0.0])
 
 
 def test_training_can_start_again() -> None:

@@ -12,7 +12,8 @@ class ActionCoding(eqx.Module):
     """From actions to vectors, and from a policy's outputs to probabilities and to the most probable action.
 
     Continuous actions are Gaussian with a spread that is learned but never falls below a floor: without one the policy
-    term grows without bound as the spread shrinks and drowns all others, and boundaries decay.
+    term grows without bound as the spread shrinks and drowns all others, and boundaries decay. A spread that has come
+    to the floor stays there: no gradient reaches what lies below.
     """
 
     mean: Float[Array, " A"]

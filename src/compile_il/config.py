@@ -26,6 +26,8 @@ RELAXED_ONLY = (
     *("temperature", "final_temperature"),
 )
 """Settings that say nothing to the other way of inference."""
+LEAST_TEMPERATURE = 1e-6
+"""Below it what a sample is divided by is lost in single precision."""
 PAPER_RATE = 3.0
 """The paper's rate of the Poisson prior over lengths, in all of its experiments."""
 
@@ -169,8 +171,8 @@ class Config:
                 raise ConfigError(f"{name} is {getattr(self, name)}: use 0 or more.")
         for name in ("temperature", "final_temperature"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigError(f"{name} is {value}: use a positive number, such as 1.")
+            if value is not None and not value >= LEAST_TEMPERATURE:
+                raise ConfigError(f"{name} is {value}: use at least {LEAST_TEMPERATURE:g}, such as 1.")
 
     def _check_numbers(self) -> None:
         for name in (*WHOLE, *WHOLE_OR_NONE, *REAL, *REAL_OR_NONE):

@@ -16,7 +16,7 @@ from compile_il.relaxed.discrete import HardSegments, segment
 from compile_il.relaxed.inference import Readout
 from compile_il.relaxed.objective import log_actions
 from compile_il.relaxed.prior import log_boundary_prior
-from compile_il.relaxed.samples import gaussian_kl, told_vector
+from compile_il.relaxed.samples import gaussian_kl, log_normal, told_vector
 from compile_il.relaxed.skills import Frames, RelaxedSkills
 from compile_il.relaxed.told import Told, told_in
 from compile_il.skills import Skills
@@ -82,8 +82,8 @@ def decode_by_recognition(
     """One segment at a time, as many as told; what is empty is left out (`compile_il.relaxed.discrete`).
 
     Boundary probabilities are those of the recognition model, each given the cuts before it. The log-likelihood is that
-    of the actions together with the segmentation found, a lower bound to that of the actions; where codes are Gaussian,
-    with the divergence of the code from its prior in place of its log-probability.
+    of the actions together with the segmentation found, a lower bound to that of the actions; where codes are Gaussian
+    and not told, with the divergence of the code from its prior in place of its log-probability.
     """
     frames, counts, most = skills.read(batch), jnp.argmax(log_counts, axis=-1), log_counts.shape[1] - 1
     lengths, told = jnp.asarray(batch.lengths), told_in(batch, counts, most)
@@ -126,5 +126,6 @@ def codes_of(skills: RelaxedSkills, hard: HardSegments, told: Told) -> ChosenCod
         codes = jnp.where(told.codes >= 0, told.codes, jnp.argmax(hard.code_logits, axis=-1))
         return ChosenCodes(codes, jnp.full(codes.shape, -jnp.log(skills.num_skills)))
     mean, log_variance = jnp.split(hard.code_logits, 2, axis=-1)
-    codes = jnp.where(told.codes[:, None] >= 0, told_vector(told.codes, mean.shape[-1]), mean)
-    return ChosenCodes(codes, -jax.vmap(gaussian_kl)(mean, log_variance))
+    is_told, vectors = told.codes >= 0, told_vector(told.codes, mean.shape[-1])
+    log_prior = jnp.where(is_told, log_normal(vectors), -jax.vmap(gaussian_kl)(mean, log_variance))
+    return ChosenCodes(jnp.where(is_told[:, None], vectors, mean), log_prior)

@@ -73,7 +73,7 @@ def _repeat(
 
 def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Reconstruction:
     """Repeats each action with the skill found for its step; for discrete actions."""
-    hits, whole = 0, 0
+    shares = list[np.ndarray]()
     for first in range(0, len(demos), _DEMOS_PER_CALL):
         part = demos[first : first + _DEMOS_PER_CALL]
         padded = part.padded(demos.max_length)
@@ -84,9 +84,10 @@ def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Recons
         missing = _DEMOS_PER_CALL - len(part)
         given = (padded.observations, padded.actions, codes)
         again = _repeat(skills, *(jnp.asarray(np.concatenate([x, np.repeat(x[:1], missing, axis=0)])) for x in given))
-        right = (np.asarray(again)[: len(part)] == padded.actions) | ~padded.valid
-        hits, whole = hits + int((right & padded.valid).sum()), whole + int(right.all(axis=1).sum())
-    return Reconstruction(hits / int(demos.lengths.sum()), whole / len(demos))
+        right = (np.asarray(again)[: len(part)] == padded.actions) & padded.valid
+        shares.append(right.sum(axis=1) / part.lengths)
+    by_demo = np.concatenate(shares)
+    return Reconstruction(float(by_demo.mean()), float((by_demo == 1).mean()))
 
 
 class _Moment(NamedTuple):

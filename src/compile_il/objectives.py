@@ -162,4 +162,4 @@ def temperature_at(config: Config, iteration: Int[Array, ""]) -> Float[Array, ""
     """τ, fixed, or falling to its final value by the same factor in each iteration."""
     first = config.temperature
     final = first if config.final_temperature is None else config.final_temperature
-    return first * (final / first) ** (iteration / config.num_iterations)
+    return first * (final / first) ** (iteration / max(config.num_iterations - 1, 1))

@@ -221,7 +221,7 @@ def test_what_is_told_is_learned() -> None:
 
 
 def test_the_temperature_falls_from_first_to_last() -> None:
-    config = dataclasses.replace(SMALL, num_iterations=100, temperature=1.0, final_temperature=0.01)
+    config = dataclasses.replace(SMALL, num_iterations=101, temperature=1.0, final_temperature=0.01)
     values = [float(temperature_at(config, jnp.array(i))) for i in (0, 50, 100)]
     np.testing.assert_allclose(values, [1.0, 0.1, 0.01], rtol=1e-5)
     assert float(temperature_at(SMALL, jnp.array(2))) == 1.0

@@ -28,7 +28,7 @@ class Evaluate:
     model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
     world: Annotated[WorldName, tyro.conf.arg(metavar="WORLD"), tyro.conf.Positional]
-    """The one it was trained in: grid-pickup, grid-visit, reacher or symbols."""
+    """The one it was trained in: grid-pickup, grid-visit (each also with -window), reacher or symbols."""
     num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
     """Lengths of task lists; one column of scores for each."""
     num_demos: int = 1024

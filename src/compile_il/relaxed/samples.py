@@ -46,6 +46,11 @@ def gaussian_code_losses(
     return jnp.where(codes >= 0, distance, beta * jax.vmap(gaussian_kl)(mean, log_variance))
 
 
+def log_normal(code: Float[Array, "*shape D"]) -> Float[Array, "*shape"]:
+    """Log N(z; 0, 1), the prior of a Gaussian code."""
+    return jnp.sum(jax.scipy.stats.norm.logpdf(code), axis=-1)
+
+
 def gaussian_kl(mean: Float[Array, " D"], log_variance: Float[Array, " D"]) -> Float[Array, ""]:
     """KL(N(mean, variance) || N(0, 1)) = ½ Σ (mean² + variance - 1 - log variance)."""
     return 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1 - log_variance)

@@ -40,7 +40,7 @@ def told_by(
     """From labels of steps and segments.
 
     Boundaries count if all inner ones are told; the codes of segments are told one after the other, or by their first
-    steps where boundaries are told too.
+    steps where boundaries are told too, or where there is but one segment.
 
     Args:
       length: steps that are real.
@@ -55,7 +55,7 @@ def told_by(
     all_told = (jnp.sum(boundaries == 1) == count - 1) & (count > 1)
     inner = jnp.where(all_told, starts, UNKNOWN)
     begins = jnp.concatenate([jnp.zeros(1, starts.dtype), inner])
-    by_step = jnp.where(all_told & (begins >= 0), codes[begins], UNKNOWN)
+    by_step = jnp.where((all_told | (count == 1)) & (begins >= 0), codes[begins], UNKNOWN)
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
     codes_told = jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
     ends = jnp.where(jnp.arange(num_segments) < count - 1, jnp.append(inner, length), length)
@@ -94,7 +94,7 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
                 f"The labels of demonstration {i} tell {told} of {inner} boundaries: the recognition model needs all "
                 f"of them or none; {_INSTEAD}. If the number of segments differs, pass a list as num_segments."
             )
-        if (by_step >= 0).any() and (told != inner or inner == 0):
+        if (by_step >= 0).any() and told != inner:
             raise DemonstrationError(
                 f"The labels of demonstration {i} tell codes of steps without its boundaries: the recognition model "
                 f"needs both, or codes of segments (segment_codes); {_INSTEAD}."

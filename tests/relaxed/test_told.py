@@ -1,0 +1,32 @@
+"""Labels of demonstrations with a single segment, which has no boundary that could be told."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compile_il.demos import UNKNOWN, DemonstrationError
+from compile_il.demos.labels import PartialLabels
+from compile_il.relaxed.told import check_usable, told_by
+
+
+def told(boundaries: list[int], codes: list[int], count: int, num_segments: int) -> tuple[list[int], list[int]]:
+    no_sketch = jnp.zeros(0, jnp.int32)
+    labels = jnp.array(boundaries), jnp.array(codes), no_sketch, jnp.array(count)
+    found = told_by(jnp.array(len(codes)), *labels, num_segments)
+    return found.ends.tolist(), found.codes.tolist()
+
+
+@pytest.mark.parametrize("boundaries", [[UNKNOWN] * 4, [0] * 4])
+def test_the_code_of_a_single_segment_is_that_of_its_steps(boundaries: list[int]) -> None:
+    assert told(boundaries, [2] * 4, count=1, num_segments=3) == ([4, 4, 4], [2, UNKNOWN, UNKNOWN])
+    assert told(boundaries, [2] * 4, count=1, num_segments=1) == ([4], [2])
+    assert told(boundaries, [UNKNOWN] * 4, count=1, num_segments=1) == ([4], [UNKNOWN])
+
+
+def test_codes_of_steps_need_the_boundaries_between_them() -> None:
+    labels = PartialLabels([np.zeros(4, int)], [np.full(4, 2)])
+    check_usable(labels, np.array([1]))
+    with pytest.raises(DemonstrationError, match="tell 0 of 1 boundaries"):
+        check_usable(labels, np.array([2]))
+    with pytest.raises(DemonstrationError, match="codes of steps without its boundaries"):
+        check_usable(PartialLabels([np.full(4, UNKNOWN)], [np.full(4, 2)]), np.array([2]))
