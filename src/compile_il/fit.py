@@ -16,7 +16,7 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
-from compile_il.parallel import check_num_devices, from_first, is_first_process
+from compile_il.parallel import check_num_devices, from_first, is_first_process, shares_in_words
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.sources import fingerprint, make_source
@@ -126,6 +126,8 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
     total = trainer.config.num_iterations
     every = max(1, -(-total // NUM_CHECKS))
     with ProgressBar(total, run.iteration, progress) as bar:
+        if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
+            bar.say(words)
         watched = bar.shown or run.traces is not None
         began, losses = time.monotonic() - run.seconds, None
         while run.iteration < total:

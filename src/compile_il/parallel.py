@@ -74,6 +74,16 @@ def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
     return Mesh(np.array(devices[:count]), (SHARES,))
 
 
+def shares_in_words(num_used: int, num_there: int, batch_size: int) -> str | None:
+    """For people who have several devices: how many of them work."""
+    if num_there == 1:
+        return None
+    if num_used == num_there:
+        return f"{num_used} devices share each batch."
+    hint = f": to use all, make batch_size a multiple of {num_there}" if batch_size % num_there else ""
+    return f"{num_used} of {num_there} devices share each batch{hint}."
+
+
 def shared_out(mesh: Mesh, tree: Any, axis: int) -> Any:
     """Arrays that all hosts have, with one axis spread over the devices."""
     sharding = NamedSharding(mesh, PartitionSpec(*[None] * axis, SHARES))

@@ -69,7 +69,7 @@ def _printed(paper: dict[str, Any], name: str, tasks: int, field: str) -> str:
 
 
 def _agent_cells(found: dict[str, Any]) -> Cells:
-    """One row a panel, one column an agent: success on unseen levels, each agent doing what it thinks best."""
+    """One row a panel, one column an agent: success on unseen levels, with options drawn as while it learned."""
     panels: dict[str, dict[str, str]] = {}
     for name, part in found.items():
         panel, agent = name.split(": ", 1)

@@ -34,9 +34,12 @@ NOTES: dict[StudyName, str] = {
     "table3": OLD_REACHER,
     "figure4": (
         "Reconstruction is over the steps of all demonstrations together, where the paper, and `compile-il evaluate` "
-        "by now, take the mean over demonstrations of each one's share; in trials these differed by 0.15 points at most."
+        "by now, take the mean over demonstrations of each one's share; in trials they differed by 0.15 points at most."
     ),
-    "figure5": "Seeds are those of agents: in a world, all agents of one kind have the skills of one model.",
+    "figure5": (
+        "Agents draw options with their own probabilities, as while they learned; the file also has their success with "
+        "the most probable one. Seeds are those of agents: in a world, all of one kind have the skills of one model."
+    ),
     "qualitative": "One model of each kind, after all of its training or after a hundredth of it.",
 }
 """What a reader could take otherwise."""
