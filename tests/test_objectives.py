@@ -1,14 +1,23 @@
-"""The networks as they are drawn."""
+"""The networks as they are drawn, what they say of actions, and the losses and priors that settings ask for."""
 
+import dataclasses
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from scipy.stats import norm, poisson
 
+from compile_il.actions import ActionCoding
+from compile_il.batches import batch_of
 from compile_il.config import Config
 from compile_il.networks import Scaling, Space
-from compile_il.objectives import new_skills
+from compile_il.objectives import make_losses, make_priors, new_skills, temperature_at
 from compile_il.policies import CodePolicy
 from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.sources import scaling_of, space_of
+from tests.exact.small import vector_demos
 
 NOTHING = jnp.zeros((0,))
 
@@ -23,3 +32,54 @@ def test_a_code_keeps_its_spread_on_its_way_to_the_policy() -> None:
     codes = jax.random.normal(jax.random.key(1), (64, 64))
     read = jax.vmap(skills.policies.code_layer)(codes)
     np.testing.assert_allclose(read.std(axis=0).mean(), 1.0, atol=0.05)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3,)], ids=["of each skill", "of one policy"])
+def test_the_density_of_continuous_actions(shape: tuple[int, ...]) -> None:
+    """Of the standardised action: independent entries, each with its own deviation, which a floor holds up."""
+    rng, floor = np.random.default_rng(0), 0.4
+    mean, spread = np.array([1.0, -20.0, 0.1]), np.array([0.5, 8.0, 2.0])
+    space = Space("vector", (0,), num_symbols=0, num_actions=0, action_dim=3)
+    scaling = Scaling(NOTHING, NOTHING, *map(jnp.asarray, (mean, spread)), changes=jnp.zeros((0, 0)))
+    coding = ActionCoding(space, scaling, floor)
+    outputs, log_sigma, action = rng.normal(size=shape), rng.normal(-0.5, 1.0, shape), rng.normal(mean, spread)
+    assert (np.exp(log_sigma) < floor).any()
+    assert (np.exp(log_sigma) > floor).any()
+    sigma = np.maximum(np.exp(log_sigma), floor)
+    expected = norm.logpdf((action - mean) / spread, outputs, sigma).sum(axis=-1)
+    found = coding.log_prob(*map(jnp.asarray, (outputs, log_sigma, action)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    likeliest = coding.most_probable(jnp.asarray(outputs.reshape(-1, 3)[0]))
+    np.testing.assert_allclose(likeliest, outputs.reshape(-1, 3)[0] * spread + mean, rtol=1e-5)
+
+
+def test_losses_follow_the_temperature() -> None:
+    """At each iteration they are those of a temperature that stays at that iteration's value."""
+    demos = vector_demos()
+    annealed = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4, num_iterations=5).settled()
+    annealed = dataclasses.replace(annealed, temperature=2.0, final_temperature=0.1)
+    skills = new_skills(annealed, space_of(demos), scaling_of(demos), jax.random.key(0))
+    batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
+    falling = eqx.filter_jit(make_losses(annealed, 3.0, 9))
+    first, later = (np.asarray(falling(skills, batch, keys, jnp.array(i))) for i in (0, 3))
+    assert (np.abs(later - first) > 1e-2).all()
+    for i, found in ((0, first), (3, later)):
+        value = float(temperature_at(annealed, jnp.array(i)))
+        fixed = dataclasses.replace(annealed, temperature=value, final_temperature=None)
+        expected = eqx.filter_jit(make_losses(fixed, 3.0, 9))(skills, batch, keys, jnp.array(0))
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("inference", ["relaxed", "exact"])
+def test_the_prior_over_lengths(inference: str) -> None:
+    """A Poisson of at least one step: with weight 1 for relaxed models, and for exact ones with the weight they set."""
+    weight = {"relaxed": 1.0, "exact": 0.5}[inference]
+    config = Config(
+        inference=inference, num_skills=3, hidden_dim=4, **({} if weight == 1 else {"duration_weight": weight})
+    )
+    demos = vector_demos()
+    skills = new_skills(config.settled(), space_of(demos), scaling_of(demos), jax.random.key(0))
+    priors = make_priors(config.settled(), skills, 2.5, 9)
+    expected = weight * (poisson.logpmf(np.arange(1, 10), 2.5) - np.log(poisson.sf(0, 2.5)))
+    np.testing.assert_allclose(priors.log_duration[1:], expected, rtol=1e-5)
+    np.testing.assert_allclose(priors.log_skill, -np.log(3) * np.ones(3), rtol=1e-6)

@@ -15,7 +15,7 @@ import pytest
 
 from compile_il.cli import main
 from compile_il.config import ConfigError
-from compile_il.parallel import join_hosts, make_mesh
+from compile_il.parallel import join_hosts, make_mesh, shares_in_words
 from compile_il.runs import MODEL_FOLDER
 from tests.parallel_run import losses_of, some_data
 
@@ -117,3 +117,16 @@ def test_hosts_without_a_meeting_point_are_refused(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         main(["train", "symbols", "--out", str(tmp_path / "run"), "--num-hosts", "2"])
     assert "--coordinator first-host:1234" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("used", "there", "batch_size", "words"),
+    [
+        (1, 1, 32, None),
+        (8, 8, 32, "8 devices share each batch."),
+        (1, 8, 32, "1 of 8 devices share each batch."),
+        (2, 6, 32, "2 of 6 devices share each batch: to use all, make batch_size a multiple of 6."),
+    ],
+)
+def test_people_are_told_how_many_devices_work(used: int, there: int, batch_size: int, words: str | None) -> None:
+    assert shares_in_words(used, there, batch_size) == words

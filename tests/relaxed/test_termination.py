@@ -1,12 +1,22 @@
 """The termination policy says while acting what it says in training, and its loss is the cross-entropy to b_i."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
+from compile_il.batches import batch_of
+from compile_il.config import Config
 from compile_il.networks import Scaling, Space
+from compile_il.objectives import new_skills
+from compile_il.relaxed.inference import infer_all
+from compile_il.relaxed.objective import stopping_losses
+from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.termination import Termination, termination_loss
+from compile_il.relaxed.told import counts_in, told_in
+from compile_il.sources import scaling_of, space_of
+from tests.exact.small import vector_demos
 
 RNG = np.random.default_rng(0)
 SPACE = Space("vector", (3,), 0, 4, 0)
@@ -52,3 +62,28 @@ def test_the_loss_is_a_cross_entropy() -> None:
     np.testing.assert_allclose(termination_loss(*arguments, jnp.array(2)), expected, rtol=1e-5)
     alone = termination_loss(*(part[:1] for part in arguments[:2]), arguments[2], jnp.array(1))
     np.testing.assert_allclose(termination_loss(*arguments, jnp.array(1)), alone, rtol=1e-6)
+
+
+def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
+    """It learns to say the boundaries that are found, which are not to be ones that it can say."""
+    demos, num_segments = vector_demos(), 3
+    config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).settled()
+    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    batch = batch_of(demos, 32, 9)
+    lengths, told = jnp.asarray(batch.lengths), told_in(batch, counts_in(batch, num_segments), num_segments)
+
+    @eqx.filter_jit
+    @eqx.filter_grad
+    def gradient(skills: RelaxedSkills) -> jax.Array:
+        frames = skills.read(batch)
+        gumbel = jax.random.gumbel(jax.random.key(1), (len(demos), num_segments, 10))
+        found = infer_all(skills.recognition, frames.inputs, lengths, gumbel, temperature=1.0)
+        return jnp.sum(stopping_losses(skills, frames, found, told, lengths))
+
+    assert isinstance(skills, RelaxedSkills)
+    pull = gradient(skills)
+    for part in (pull.embedding, pull.action_layer, pull.norm, pull.recognition, pull.policies):
+        for leaf in jax.tree.leaves(part):
+            np.testing.assert_array_equal(leaf, 0.0)
+    for part in (pull.termination.embedding, pull.termination.cell, pull.termination.head):
+        assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(part)) > 1e-3

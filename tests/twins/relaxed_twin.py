@@ -205,6 +205,23 @@ def infer(
 # The loss
 
 
+def standardised(actions: Array, every: Array) -> Array:
+    """Continuous actions in standard deviations of all the data's, from their mean; each entry has its own."""
+    columns = [[float(x) for x in column] for column in every.T]
+    means = [sum(column) / len(column) for column in columns]
+    spreads = [math.sqrt(sum((x - m) ** 2 for x in c) / len(c)) for c, m in zip(columns, means, strict=True)]
+    return np.array([[(x - m) / s for x, m, s in zip(row, means, spreads, strict=True)] for row in actions])
+
+
+def gaussian_density(action: Array, mean: Array, log_sigma: Array, floor: float) -> float:
+    """Of an action with independent entries, whose deviations are never below a floor."""
+    product = 1.0
+    for a, m, s in zip(action, mean, log_sigma, strict=True):
+        sigma = max(math.exp(s), floor)
+        product *= math.exp(-(((a - m) / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
+    return product
+
+
 def mixed_policy(code: Array, policy: Array) -> Array:
     """Σ_k z_k π_k(a_t | s_t), for each step (appendix "Sub-task policies")."""
     return np.array([sum(z * row[k] for k, z in enumerate(code)) for row in policy])
@@ -227,6 +244,11 @@ def kl(q: Array, p: Array) -> float:
 def code_kl(logits: Array) -> float:
     """Of the categorical distribution that is not relaxed, to the uniform one."""
     return kl(softmax(logits), np.full(len(logits), 1.0 / len(logits)))
+
+
+def gaussian_code_kl(mean: Array, log_variance: Array) -> float:
+    """KL(N(mean, variance) || N(0, 1)), of all entries."""
+    return sum((m**2 + math.exp(v) - 1 - v) / 2 for m, v in zip(mean, log_variance, strict=True))
 
 
 def poisson(duration: float, rate: float) -> float:

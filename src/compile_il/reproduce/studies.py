@@ -47,6 +47,8 @@ AGENT_SKILL_UNITS = 128
 AGENT_SKILL_STEPS = 10
 """Of a skill at most; nine in ten of those that end by themselves have ended by then. One that is called where there is
 nothing to do would run to the end of the episode."""
+AGENT_DECISIONS = 32
+"""In 64 steps, of agents with skills. Where skills and actions are called at random there are 17 on average."""
 EARLY = 100
 """A model that is looked at early has had one in so many of the steps."""
 NUM_LEVELS = 1000
@@ -92,6 +94,8 @@ def at_scale(part: Part, scale: Scale) -> Part:
             # Agents are no better than their skills, and one training serves all panels of a world.
             config = dataclasses.replace(config, **TRAINING["paper"]["exact grid"])
         agent = dataclasses.replace(part.agent, **AGENT_SIZES[scale])
+        if scale != "smoke" and agent.agent != "low-level":
+            agent = dataclasses.replace(agent, num_decisions=AGENT_DECISIONS)
         return dataclasses.replace(part, config=config, agent=agent, num_test=sized.num_test)
     if not isinstance(part, DrawnPart):
         return sized
