@@ -1,5 +1,6 @@
 """Soft boundaries and codes of demonstrations, segment by segment (paper, equations of the recognition model)."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -76,33 +77,39 @@ def infer_all(
     # The last segment ends with the demonstration: nothing about it is left to find.
     told = told.at[:, -1].set(lengths)
 
+    find = functools.partial(infer_segment, recognition, temperature=temperature, readout=readout)
+
     def segment(
         log_open: Float[Array, "B times"], now: tuple[Float[Array, "B times"], Int[Array, " B"]]
     ) -> tuple[Float[Array, "B times"], Inference]:
-        noise, end = now
         encodings = encode_all(recognition.cell, projected, jnp.exp(log_open), lengths + 1)
-
-        def one(
-            encodings: Float[Array, "times hidden"],
-            log_open: Float[Array, " times"],
-            noise: Float[Array, " times"],
-            end: Int[Array, ""],
-            length: Int[Array, ""],
-        ) -> tuple[Float[Array, " times"], Inference]:
-            logits = recognition.boundary_logits(encodings, length)
-            sample = relax(logits, noise, temperature)
-            log_boundary = jnp.where(end == UNKNOWN, sample, end_of(end, num_times).astype(sample.dtype))
-            found = next_segment(log_open, log_boundary)
-            code_logits = read_code(recognition, encodings, log_boundary, found, length, readout)
-            return found.log_open, Inference(logits, log_boundary, log_open, found.log_probs, code_logits)
-
-        return jax.vmap(one)(encodings, log_open, noise, end, lengths)
+        return jax.vmap(find)(encodings, log_open, *now, lengths)
 
     start = jnp.zeros((num_demos, num_times), gumbel.dtype)
     # On a GPU a loop would spend as long on copying what each pass keeps for its gradient as some of the networks take.
     unroll = num_segments if jax.default_backend() == "gpu" else 1
     by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told.T), unroll=unroll)[1]
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), by_segment)
+
+
+def infer_segment(
+    recognition: Recognition,
+    encodings: Float[Array, "times hidden"],
+    log_open: Float[Array, " times"],
+    gumbel: Float[Array, " times"],
+    told_end: Int[Array, ""],
+    length: Int[Array, ""],
+    *,
+    temperature: float | Float[Array, ""],
+    readout: Readout,
+) -> tuple[Float[Array, " times"], Inference]:
+    """What the next segment of one demonstration leaves open, and all that is found out about it."""
+    logits = recognition.boundary_logits(encodings, length)
+    sample = relax(logits, gumbel, temperature)
+    log_boundary = jnp.where(told_end == UNKNOWN, sample, end_of(told_end, sample.shape[0]).astype(sample.dtype))
+    found = next_segment(log_open, log_boundary)
+    code_logits = read_code(recognition, encodings, log_boundary, found, length, readout)
+    return found.log_open, Inference(logits, log_boundary, log_open, found.log_probs, code_logits)
 
 
 def read_code(
