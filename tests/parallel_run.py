@@ -46,11 +46,16 @@ def some_data() -> Any:
     return Demonstrations.from_arrays(frames, [rng.integers(0, 3, n) for n in lengths], num_actions=3)
 
 
+def both_engines(num_devices: int | None) -> dict[str, dict[str, Any]]:
+    """Either engine, on so many devices or on all."""
+    sources = {"relaxed": "symbols", "exact": some_data()}
+    return {engine: losses_of(source, engine, num_devices) for engine, source in sources.items()}
+
+
 def devices(out: Path) -> None:
     """Either engine on many devices."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    found = {"relaxed": losses_of("symbols", "relaxed", None), "exact": losses_of(some_data(), "exact", 4)}
-    out.write_text(json.dumps(found))
+    out.write_text(json.dumps(both_engines(None)))
 
 
 def processes(out: Path, process: str, port: str) -> None:
@@ -61,7 +66,7 @@ def processes(out: Path, process: str, port: str) -> None:
 
     join_hosts(f"localhost:{port}", num_hosts=2, host=int(process))
 
-    found = losses_of("symbols", "relaxed", None)
+    found: dict[str, Any] = {"engines": both_engines(None)}
     model = fit(some_data(), config=Config(**SIZES), out=out.parent / "run")
     found["model"] = repr(model)
     found |= stopped_and_resumed(out.parent, process)

@@ -1,6 +1,7 @@
 """The networks as they are drawn, what they say of actions, and the losses and priors that settings ask for."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -70,16 +71,14 @@ def test_losses_follow_the_temperature() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("inference", ["relaxed", "exact"])
-def test_the_prior_over_lengths(inference: str) -> None:
+@pytest.mark.parametrize(
+    ("settings", "weight"), [({"inference": "relaxed"}, 1.0), ({"inference": "exact", "duration_weight": 0.5}, 0.5)]
+)
+def test_the_prior_over_lengths(settings: dict[str, Any], weight: float) -> None:
     """A Poisson of at least one step: with weight 1 for relaxed models, and for exact ones with the weight they set."""
-    weight = {"relaxed": 1.0, "exact": 0.5}[inference]
-    config = Config(
-        inference=inference, num_skills=3, hidden_dim=4, **({} if weight == 1 else {"duration_weight": weight})
-    )
-    demos = vector_demos()
-    skills = new_skills(config.settled(), space_of(demos), scaling_of(demos), jax.random.key(0))
-    priors = make_priors(config.settled(), skills, 2.5, 9)
+    config, demos = Config(num_skills=3, hidden_dim=4, **settings).settled(), vector_demos()
+    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    priors = make_priors(config, skills, 2.5, 9)
     expected = weight * (poisson.logpmf(np.arange(1, 10), 2.5) - np.log(poisson.sf(0, 2.5)))
     np.testing.assert_allclose(priors.log_duration[1:], expected, rtol=1e-5)
     np.testing.assert_allclose(priors.log_skill, -np.log(3) * np.ones(3), rtol=1e-6)

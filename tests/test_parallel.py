@@ -17,7 +17,7 @@ from compile_il.cli import main
 from compile_il.config import ConfigError
 from compile_il.parallel import join_hosts, make_mesh, shares_in_words
 from compile_il.runs import MODEL_FOLDER
-from tests.parallel_run import losses_of, some_data
+from tests.parallel_run import both_engines
 
 LIMIT = 600
 """Seconds after which a process is given up."""
@@ -42,26 +42,25 @@ def finish(process: "subprocess.Popen[str]") -> None:
     assert process.returncode == 0, printed
 
 
-def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-5)
-    np.testing.assert_allclose(found["weights"], expected["weights"], rtol=1e-4)
-
-
 @functools.cache
-def alone(engine: str) -> dict[str, Any]:
-    """What one device of one process finds."""
-    found = losses_of("symbols" if engine == "relaxed" else some_data(), engine, 1)
-    assert found["devices"] == 1
-    assert len(set(np.ravel(found["losses"]))) == 4
-    return found
+def alone() -> dict[str, dict[str, Any]]:
+    """What one device of one process finds, with either engine."""
+    return both_engines(1)
+
+
+def assert_same(found: dict[str, dict[str, Any]], num_devices: int) -> None:
+    """Either engine, on all of so many devices, finds what it finds alone."""
+    assert set(found) == {"relaxed", "exact"}
+    for engine, expected in alone().items():
+        assert (found[engine]["devices"], expected["devices"]) == (num_devices, 1), engine
+        assert len(set(np.ravel(expected["losses"]))) == 4, engine
+        np.testing.assert_allclose(found[engine]["losses"], expected["losses"], rtol=1e-5, err_msg=engine)
+        np.testing.assert_allclose(found[engine]["weights"], expected["weights"], rtol=1e-4, err_msg=engine)
 
 
 def test_eight_devices_train_as_one(tmp_path: Path) -> None:
     finish(launch("devices", str(tmp_path / "found.json")))
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert {engine: row["devices"] for engine, row in found.items()} == {"relaxed": 8, "exact": 4}
-    for engine, together in found.items():
-        assert_same(together, alone(engine))
+    assert_same(json.loads((tmp_path / "found.json").read_text()), 8)
 
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
@@ -72,8 +71,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         finish(process)
     first, second = (json.loads((tmp_path / f"out.{i}.json").read_text()) for i in range(2))
     assert first == second
-    assert first["devices"] == 2
-    assert_same(first, alone("relaxed"))
+    assert_same(first["engines"], 2)
     assert (tmp_path / "run" / MODEL_FOLDER).is_dir()
     assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 2  # one process writes, once an iteration
     assert first["stopped"] == "after iteration 2 of 4; all is saved."  # where Ctrl-C in one of them stops both

@@ -61,9 +61,9 @@ def demonstrations(continuous: bool) -> cil.Demonstrations:
     return cil.Demonstrations.from_arrays(observations, actions, num_actions=NUM_ACTIONS)
 
 
-def networks(demos: cil.Demonstrations, config: Config) -> RelaxedSkills:
+def networks(demos: cil.Demonstrations, config: Config, seed: int = 0) -> RelaxedSkills:
     """As they are drawn, but with deviations of actions on either side of the floor."""
-    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(seed))
     assert isinstance(skills, RelaxedSkills)
     log_sigma = np.log(FLOOR) + np.random.default_rng(4).normal(0.2, 1.0, skills.policies.log_sigma.shape)
     return eqx.tree_at(lambda s: s.policies.log_sigma, skills, jnp.asarray(log_sigma, jnp.float32))
