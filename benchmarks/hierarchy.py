@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--skills", type=Path, help="a saved model; by default untrained skills of both engines")
     parser.add_argument("--agents", nargs="+", help="only these rows, such as low-level")
     parser.add_argument("--num-environments", type=int, default=4096)
-    parser.add_argument("--num-ticks", type=int, default=32)
+    parser.add_argument("--num-ticks", type=int, default=AgentConfig.num_ticks)
     parser.add_argument("--num-decisions", type=int)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--num-levels", type=int, default=1 << 16)

@@ -149,10 +149,17 @@ def test_skills_of_another_world_are_refused(model: cil.Model, tmp_path: Path) -
     assert read.world == "grid-visit"
 
 
-def test_agents_of_other_worlds_cannot_be_saved(tmp_path: Path) -> None:
+def test_agents_of_other_worlds_are_kept_without_them(tmp_path: Path) -> None:
     player = learn(TwoStates(max_steps=3), config=SMALL, agent="low-level", progress=False)
-    with pytest.raises(HierarchyError, match="worlds of this package"):
-        player.save(tmp_path)
+    player.save(tmp_path / "agent")
+    read = load_player(tmp_path / "agent")
+    assert read.world is None
+    for seen in np.eye(2, dtype=np.float32):
+        assert read.choose(seen) == player.choose(seen)
+    with pytest.raises(HierarchyError, match=r"play it there, with choose\(observation\)"):
+        read.evaluate()
+    with pytest.raises(HierarchyError, match="num_levels is 0: use a whole number, at least 1"):
+        player.evaluate(num_levels=0)
 
 
 def test_entropy_weighs_less_and_less() -> None:
@@ -168,7 +175,10 @@ def test_the_learning_rate_falls() -> None:
     rate = learning_rates(config)
     assert config.num_updates == 20
     np.testing.assert_allclose([rate(n) for n in (0, 10, 20)], [0.1, 0.01, 0.001], rtol=1e-5)
+    np.testing.assert_allclose(rate(30), 0.001, rtol=1e-5)
     assert learning_rates(dataclasses.replace(config, final_learning_rate=None)) == 0.1
+    with pytest.raises(HierarchyError, match="above learning_rate, 1e-05: use a smaller one, or None"):
+        AgentConfig(learning_rate=1e-5)
 
 
 def test_what_is_drawn_is_drawn_with_the_agents_probabilities() -> None:

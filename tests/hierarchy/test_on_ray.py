@@ -14,12 +14,15 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import compile_il as cil
 from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, SkillEnv, learn, load_player
+from compile_il.hierarchy.agents import Situation
 from compile_il.hierarchy.env_actor import EnvActor, stage_of
+from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.learner import Learner
 from compile_il.hierarchy.on_ray import check_address, env_of
 from compile_il.training_log import read_log
@@ -75,6 +78,35 @@ def test_an_environment_without_tasks_has_one_that_stays_the_same() -> None:
     assert counts.num_steps == 3 * 6
 
 
+class Talkative(gymnasium.Wrapper):
+    """CartPole, with words in `info` that mean something else elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        observation, _ = self.env.reset(**settings)
+        return observation, {"tasks": "balance", "task_index": 0}
+
+    def step(self, action: Any) -> Any:
+        *rest, _ = self.env.step(action)
+        return *rest, {"discount": 1.0, "num_steps": 7, "total_reward": 100.0, "tasks": "balance", "task_index": 0}
+
+
+def test_what_others_say_in_info_is_left_alone() -> None:
+    config = dataclasses.replace(SMALL, agent="low-level")
+    params = Learner(config, stage_of(Talkative(), config).agent_maker(config, None)).start(jax.random.key(0)).params
+    actor = EnvActor(Talkative, None, config, 2, seed=0)
+    for _ in range(12):
+        found, counts = actor.unroll(jax.tree.leaves(params))
+        assert counts.num_steps == 2 * 6
+        assert set(np.unique(found.outcomes.discounts).tolist()) <= {0.0, np.float32(config.discount)}
+        if counts.num_episodes:
+            assert counts.total_reward < 100
+            return
+    raise AssertionError("no episode has ended")
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Any:
     ray = pytest.importorskip("ray")
@@ -91,7 +123,7 @@ ANY_WARNING = pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     config = AgentConfig(
         agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32, num_maps=4,
-        learning_rate=3e-3, num_iterations=80,
+        learning_rate=3e-3, final_learning_rate=None, num_iterations=80,
     )  # fmt: skip
     rewards, episodes = [], []
     with OnRay(config, VISIT, num_actors=2) as training:
@@ -107,6 +139,28 @@ def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: py
     first, last = (sum(rewards[part]) / sum(episodes[part]) for part in (slice(20), slice(-20, None)))
     print(f"reward {first:.3f}, then {last:.3f}")
     assert last > 1.25 * first, "rewards do not rise"
+
+
+@ANY_WARNING
+def test_more_actors_than_the_cluster_has_room_for_are_refused(cluster: Any) -> None:
+    assert cluster.cluster_resources()["CPU"] == 2
+    config = dataclasses.replace(SMALL, agent="low-level")
+    with pytest.raises(HierarchyError, match="has 2 CPUs, and each of 4 actors needs one"):
+        OnRay(config, PICK, num_actors=4)
+
+
+@ANY_WARNING
+def test_an_agent_of_another_environment_is_kept(cluster: Any, tmp_path: Path) -> None:
+    config = dataclasses.replace(SMALL, agent="low-level", num_iterations=1)
+    training = OnRay(config, None, make_env=functools.partial(gymnasium.make, "CartPole-v1"), num_actors=1)
+    player = run_training(training, None, tmp_path / "run", progress=False).best
+    read = load_player(tmp_path / "run")
+    assert (read.world, read.config) == (None, config)
+    seen = np.array([0.1, -0.2, 0.05, 0.3], np.float32)
+    best = player.agent.choose_best(Situation(jnp.array(seen), jnp.array(0), jnp.zeros(1, int))).option
+    assert read.choose(seen) == player.choose(seen) == int(best)
+    with pytest.raises(HierarchyError, match=r"of shape \(4,\), and this one has \(3,\)"):
+        read.choose(seen[:3])
 
 
 @ANY_WARNING

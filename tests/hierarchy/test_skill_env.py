@@ -94,6 +94,10 @@ def test_what_cannot_work_is_refused() -> None:
         SkillEnv(TwoStatesEnv(), MODEL, discount=1.5)
     with pytest.raises(HierarchyError, match="max_steps is 0"):
         SkillEnv(TwoStatesEnv(), MODEL, max_steps=0)
+    with pytest.raises(HierarchyError, match=r"max_steps is 2\.5: use a whole number"):
+        SkillEnv(TwoStatesEnv(), MODEL, max_steps=2.5)  # type: ignore[arg-type]
+    with pytest.raises(HierarchyError, match="A model is needed, and this is a str"):
+        SkillEnv(TwoStatesEnv(), "runs/pickup")  # type: ignore[arg-type]
     env = SkillEnv(TwoStatesEnv(), MODEL)
     with pytest.raises(HierarchyError, match="call reset"):
         env.step(0)

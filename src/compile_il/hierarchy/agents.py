@@ -13,7 +13,7 @@ and concatenating them into a single vector (with zero-padding for already fulfi
 first, so that the current task is always in the same place.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -124,6 +124,9 @@ class Agent(eqx.Module):
     hidden: list[eqx.nn.Linear]
     policy: eqx.nn.Linear
     value: eqx.nn.Linear
+    observation_shape: tuple[int, ...] = eqx.field(static=True)
+    num_told: int = eqx.field(static=True)
+    """Tasks that it is told of."""
 
     def __init__(
         self,
@@ -136,6 +139,7 @@ class Agent(eqx.Module):
         key: PRNGKeyArray,
     ):
         keys = jax.random.split(key, 7)
+        self.observation_shape, self.num_told = tuple(observation_shape), num_told
         width, hidden_dim = 2 * config.embed_dim * num_told, config.hidden_dim
         self.tasks = TaskEmbedding(num_types, config.embed_dim, key=keys[0])
         match observation_shape:
@@ -154,6 +158,16 @@ class Agent(eqx.Module):
         self.hidden = [eqx.nn.Linear(hidden_dim, hidden_dim, key=key) for key in keys[3:5]]
         self.policy = eqx.nn.Linear(hidden_dim + width, num_options, key=keys[5])
         self.value = eqx.nn.Linear(hidden_dim + width, "scalar", key=keys[6])
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """All that it was made with beside its settings; plain values."""
+        return {
+            "observation_shape": list(self.observation_shape),
+            "num_types": self.tasks.objects.weight.shape[1],
+            "num_told": self.num_told,
+            "num_options": self.policy.weight.shape[0],
+        }
 
     def __call__(self, situation: Situation) -> Outputs:
         """Preferences among options, and what is still to be had."""

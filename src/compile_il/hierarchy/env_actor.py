@@ -19,6 +19,7 @@ from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Outcomes, Trajectory
 from compile_il.model import Model
+from compile_il.worlds.gym import WorldEnv
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -54,7 +55,7 @@ class Stage(NamedTuple):
 
 def stage_of(env: gymnasium.Env[Any, Any], config: AgentConfig) -> Stage:
     """The stage of an environment; one that has no tasks, as ours have, has one that is always the same."""
-    world = getattr(env.unwrapped, "world", None)
+    world = env.unwrapped.world if isinstance(env.unwrapped, WorldEnv) else None
     kind = getattr(world, "kind", TASK_KINDS[0])
     if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
         raise HierarchyError(
@@ -101,6 +102,8 @@ class EnvActor:
         self._config, self._key = config, jax.random.key(seed)
         envs = [make_env() for _ in range(num_environments)]
         self._stage = stage_of(envs[0], config)
+        # What others put into `info` may have the same names and mean something else.
+        self._has_tasks, self._has_skills = isinstance(envs[0].unwrapped, WorldEnv), model is not None
         learner = Learner(config, self._stage.agent_maker(config, model))
         self._treedef = jax.tree.structure(jax.eval_shape(learner.start, self._key).params)
         if model is not None:
@@ -148,9 +151,10 @@ class EnvActor:
         env = self._envs[number]
         observation, reward, terminated, truncated, info = env.step(option)
         over = bool(terminated or truncated)
-        self._earned[number] += info.get("total_reward", reward)
+        about = info if self._has_skills else {}
+        self._earned[number] += about.get("total_reward", reward)
         counts = Counts(
-            num_steps=info.get("num_steps", 1),
+            num_steps=about.get("num_steps", 1),
             num_decisions=1,
             num_skills=int(option >= self._stage.num_actions),
             num_episodes=int(over),
@@ -161,11 +165,11 @@ class EnvActor:
         if over:
             self._earned[number] = 0.0
             self._seen[number] = env.reset()
-        return float(reward), 0.0 if over else float(info.get("discount", self._config.discount)), counts
+        return float(reward), 0.0 if over else float(about.get("discount", self._config.discount)), counts
 
     def _situations(self) -> Situation:
         stage, num = self._stage, len(self._envs)
-        tasks = [_remaining(info, stage.num_told) for _, info in self._seen]
+        tasks = [_remaining(info if self._has_tasks else {}, stage.num_told) for _, info in self._seen]
         return Situation(
             observation=np.stack([observation for observation, _ in self._seen]),  # type: ignore[arg-type]
             kind=np.full(num, stage.kind, np.int32),  # type: ignore[arg-type]

@@ -81,7 +81,9 @@ def learning_rates(config: AgentConfig) -> optax.ScalarOrSchedule:
     if config.final_learning_rate is None:
         return config.learning_rate
     factor = config.final_learning_rate / config.learning_rate
-    return optax.exponential_decay(config.learning_rate, config.num_updates, factor)
+    return optax.exponential_decay(
+        config.learning_rate, config.num_updates, factor, end_value=config.final_learning_rate
+    )
 
 
 def _is_array(leaf: Any) -> bool:

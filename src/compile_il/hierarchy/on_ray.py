@@ -36,6 +36,7 @@ from compile_il.model import Model
 from compile_il.worlds.gym import GridEnv
 
 CONNECT_SECONDS = 5.0
+PATIENCE_SECONDS = 60.0
 HTTP2_SETTINGS = 4
 """The type of the frame that either side sends first; it stands in the fourth byte of the frame's header."""
 HTTP2_HEADER = 9
@@ -92,6 +93,8 @@ class OnRay:
         self.learner = Learner(config, self._stage.agent_maker(config, model))
         self._update = jax.jit(self.learner.update)
         self._num_actors, self._num_made = num_actors, 0
+        self._began: int | None = None
+        self._under_way: dict[Any, Any] = {}
         self._ray, self._ours = require_ray(), False
         gone = self._ray.exceptions
         # Of an actor, of its process, of its machine, or of what it had found; its own errors are not among them.
@@ -100,8 +103,8 @@ class OnRay:
             *(gone.ObjectLostError, gone.OutOfMemoryError),
         )
         self._connect(address)
+        self._check_room()
         self._model = self._ray.put(pack(model))
-        self._under_way: dict[Any, Any] = {}
         self._waiting: list[Trajectory] = []
         self._num_steps = 0
 
@@ -112,6 +115,7 @@ class OnRay:
     def step(self, learned: Learned, iteration: int) -> tuple[Learned, Statistics]:
         """As many trajectories as there are environments, and the updates that follow from them."""
         config = self.config
+        self._began = iteration if self._began is None else self._began
         cost, total = self.learner.entropy_cost(iteration), Counts()
         losses: list[Losses] = []
         for _ in range(config.num_environments // config.batch_size):
@@ -163,7 +167,7 @@ class OnRay:
             self._send(self._new_actor(), newest)
         total, deaths = Counts(), 0
         while len(self._waiting) < self.config.batch_size:
-            (done, *_), _ = self._ray.wait(list(self._under_way), num_returns=1)
+            done = self._wait()
             actor = self._under_way.pop(done)
             try:
                 trajectories, counts = self._ray.get(done)
@@ -181,13 +185,35 @@ class OnRay:
         batch, self._waiting = self._waiting[: self.config.batch_size], self._waiting[self.config.batch_size :]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *batch), total
 
+    def _wait(self) -> Any:
+        """The next result of an actor; somebody who waits long is told for what."""
+        while True:
+            done, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=PATIENCE_SECONDS)
+            if done:
+                return done[0]
+            free = self._ray.available_resources().get("CPU", 0)
+            print(
+                f"No actor has sent anything for {PATIENCE_SECONDS:.0f} s; {free:g} CPUs of the Ray cluster are free.",
+                file=sys.stderr,
+            )
+
+    def _check_room(self) -> None:
+        """Refuses a cluster on which not all actors could ever run: those that cannot would be waited for."""
+        room = self._ray.cluster_resources().get("CPU", 0)
+        if room < self._num_actors:
+            self.close()
+            raise HierarchyError(
+                f"The Ray cluster has {room:g} CPUs, and each of {self._num_actors} actors needs one: use fewer "
+                "(num_actors), or a larger cluster."
+            )
+
     def _send(self, actor: Any, params: Any) -> None:
         self._under_way[actor.unroll.remote(params)] = actor
 
     def _new_actor(self) -> Any:
-        """An actor with seeds of its own; the learner's device is not for it."""
+        """An actor with seeds of its own, others than before a run was resumed; the learner's device is not for it."""
         number, self._num_made = self._num_made, self._num_made + 1
-        seed = int(np.random.SeedSequence([self.config.seed, number]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([self.config.seed, self._began or 0, number]).generate_state(1)[0])
         options = {"num_cpus": 1, "runtime_env": {"env_vars": {"JAX_PLATFORMS": "cpu"}}}
         make = self._ray.remote(**options)(_RemoteActor)
         share = self.config.num_environments // self._num_actors
@@ -203,7 +229,7 @@ class OnRay:
                 # JAX warns of forks; Ray's are followed by the start of another program at once, which is no danger.
                 warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
                 # An actor that waits for a processor of its own would wait forever.
-                self._ray.init(num_cpus=self._num_actors, include_dashboard=False, **quiet)
+                self._ray.init("local", num_cpus=self._num_actors, include_dashboard=False, **quiet)
             self._ours = True
             return
         check_address(address)

@@ -124,6 +124,10 @@ def make_options(agent: AgentKind, world: ActingWorld, model: Model | None) -> O
 
 def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
     """Refuses skills that would misread what they see, that cannot be numbered, or that are of another agent."""
+    if not isinstance(model, Model):
+        raise HierarchyError(
+            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
+        )
     if model.config.codes == "gaussian":
         raise HierarchyError(
             "The codes of this model are vectors, and an agent chooses among a number of skills: train one with "

@@ -3,18 +3,22 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
 
 from compile_il import model_files
 from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_model, save_arrays
 from compile_il.evaluate import TEST_SEED
 from compile_il.generate import draw_levels
-from compile_il.hierarchy.agents import Agent
+from compile_il.hierarchy.agents import NO_TASK, TASK_KINDS, Agent, Situation
 from compile_il.hierarchy.arena import Arena, Chooser, TaskWorld
 from compile_il.hierarchy.options import Options, make_options, observation_of
 from compile_il.hierarchy.playing import Best, play_all
@@ -70,7 +74,11 @@ class Player:
             probable one being called. One that always does the same in the same place may never get away from it.
         """
         if self.world is None:
-            raise HierarchyError("This agent acts in an environment that has no levels to draw: play it there.")
+            raise HierarchyError(
+                "This agent acts in an environment that has no levels to draw: play it there, with choose(observation)."
+            )
+        if isinstance(num_levels, bool) or not isinstance(num_levels, int | np.integer) or num_levels < 1:
+            raise HierarchyError(f"num_levels is {num_levels!r}: use a whole number, at least 1.")
         options = make_options(self.config.agent, self.world, self.model)
         levels = draw_levels(self.world, jax.random.key(seed, impl=KEY_KIND), num_levels)
         arena = make_arena(self.config, self.world, options, levels)
@@ -84,6 +92,27 @@ class Player:
             skill_share=float(games.num_skills.sum() / games.num_decisions.sum()),
         )
 
+    def choose(self, observation: NDArray[Any], tasks: Sequence[int] = (0,), *, kind: str = TASK_KINDS[0]) -> int:
+        """The option that the agent prefers, by its number: first the environment's actions, then the skills.
+
+        `compile_il.hierarchy.SkillEnv` runs what it chooses.
+
+        Args:
+          observation: what is seen.
+          tasks: the object types of the tasks that remain, the current one first; environments without have one.
+          kind: of the tasks.
+        """
+        if np.shape(observation) != self.agent.observation_shape:
+            raise HierarchyError(
+                f"The agent sees observations of shape {self.agent.observation_shape}, and this one has "
+                f"{np.shape(observation)}."
+            )
+        if kind not in TASK_KINDS:
+            raise HierarchyError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
+        told = [*tasks, *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
+        given = (jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(told, jnp.int32))
+        return int(_choose_best(self.agent, Situation(*given)))
+
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes `agent/` and, where it has some, `skills/` into a folder; `load_player` reads them.
 
@@ -92,11 +121,17 @@ class Player:
           overwrite: whether an agent that is there may be replaced.
         """
         target = Path(folder)
-        description = {"format": FORMAT, "settings": self.config.to_json(), "world": _describe(self.world)}
+        world = _describe(self.world)
+        description = {"format": FORMAT, "settings": self.config.to_json(), "world": world, "shapes": self.agent.shapes}
         if self.model is not None:
             self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
         save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
         return target
+
+
+@eqx.filter_jit
+def _choose_best(agent: Agent, situation: Situation) -> Array:
+    return agent.choose_best(situation).option
 
 
 def load_player(folder: str | os.PathLike[str]) -> Player:
@@ -107,9 +142,10 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
     description, arrays = load_arrays(place, FORMAT)
     try:
         config = AgentConfig.from_json(description["settings"])
-        world = cast(TaskWorld, make_world(description["world"]["name"], **description["world"]["options"]))
+        world = _world_of(description["world"])
         model = None if config.agent == "low-level" else model_files.load(Path(folder) / SKILLS_FOLDER)
-        shapes = eqx.filter_eval_shape(agent_maker(config, world, model), key=jax.random.key(0))
+        make = _maker_of(config, description["shapes"]) if world is None else agent_maker(config, world, model)
+        shapes = eqx.filter_eval_shape(make, key=jax.random.key(0))
     except (KeyError, TypeError, ValueError) as error:
         raise error if isinstance(error, ModelError) else no_model(place, error) from error
     return Player(fill_shapes(shapes, arrays, place), config, world, model)
@@ -137,10 +173,21 @@ def num_told(config: AgentConfig, world: TaskWorld) -> int:
     return world.num_tasks if config.agent == "bc" else 1
 
 
-def _describe(world: TaskWorld | None) -> dict[str, Any]:
+def _describe(world: TaskWorld | None) -> dict[str, Any] | None:
+    """A world of this package by its name and options; None for others, which a file cannot bring back."""
     name = name_of(world)
     if name is None:
-        raise HierarchyError("Only agents in worlds of this package can be saved.")
+        return None
     options = {field.name: getattr(world, field.name) for field in dataclasses.fields(WORLDS[name])}
     options.pop("kind", None)
     return {"name": name, "options": options}
+
+
+def _world_of(description: dict[str, Any] | None) -> TaskWorld | None:
+    if description is None:
+        return None
+    return cast(TaskWorld, make_world(description["name"], **description["options"]))
+
+
+def _maker_of(config: AgentConfig, shapes: dict[str, Any]) -> "functools.partial[Agent]":
+    return functools.partial(Agent, config, **shapes | {"observation_shape": tuple(shapes["observation_shape"])})

@@ -22,7 +22,8 @@ class AgentConfig:
     """Who learns: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical, but
     with skills of whole demonstrations, and told all tasks that remain."""
     num_iterations: int = 1000
-    """Times that all environments are stepped and the agent learns from it."""
+    """Times that all environments are stepped and the agent learns from it. The rate and the entropy's cost fall in the
+    course of them, so that a run which is resumed with more goes on with those of the longer run."""
     num_environments: int = 4096
     """Environments that are stepped at once, for each seed."""
     num_ticks: int = 64
@@ -75,6 +76,11 @@ class AgentConfig:
         for name in ("learning_rate", "final_learning_rate"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise HierarchyError(f"{name} is {getattr(self, name)}: use a positive number.")
+        if self.final_learning_rate is not None and self.final_learning_rate > self.learning_rate:
+            raise HierarchyError(
+                f"final_learning_rate is {self.final_learning_rate}, above learning_rate, {self.learning_rate}: use a "
+                "smaller one, or None for a rate that stays."
+            )
         if self.num_environments % self.batch_size:
             raise HierarchyError(
                 f"{self.num_environments} environments cannot be shared out into batches of {self.batch_size}: make "

@@ -6,6 +6,7 @@ reward is Σ γ^i r_i over what happened inside, and `info` says how many steps 
 learners that know what to do with it.
 """
 
+import numbers
 from collections.abc import Callable
 from typing import Any, SupportsFloat
 
@@ -98,6 +99,10 @@ def _check(env: gymnasium.Env[Any, int], model: Model, discount: float, max_step
             f"The environment's actions are {env.action_space}: skills can stand beside a number of discrete ones."
         )
     num_actions = int(env.action_space.n)
+    if not isinstance(model, Model):
+        raise HierarchyError(
+            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
+        )
     if model.config.codes == "gaussian":
         raise HierarchyError('Gaussian codes have no numbers to choose among: train with codes="categorical".')
     if model.skills.space.num_actions != num_actions:
@@ -105,8 +110,9 @@ def _check(env: gymnasium.Env[Any, int], model: Model, discount: float, max_step
             f"The environment has {num_actions} actions, and the model's skills choose among "
             f"{model.skills.space.num_actions}: use a model that was trained on demonstrations of this environment."
         )
-    if not 0 < discount <= 1:
-        raise HierarchyError(f"discount is {discount}: use a number above 0 and up to 1.")
-    if max_steps is not None and max_steps < 1:
-        raise HierarchyError(f"max_steps is {max_steps}: use at least 1, or None.")
+    if not isinstance(discount, numbers.Real) or not 0 < discount <= 1:
+        raise HierarchyError(f"discount is {discount!r}: use a number above 0 and up to 1.")
+    whole = isinstance(max_steps, numbers.Integral) and not isinstance(max_steps, bool)
+    if max_steps is not None and (not whole or max_steps < 1):
+        raise HierarchyError(f"max_steps is {max_steps!r}: use a whole number, at least 1, or None.")
     return num_actions
