@@ -210,3 +210,24 @@ def test_a_single_seed_has_no_spread() -> None:
     assert np.isnan(summary.std)
     with pytest.raises(ValueError, match=r"shape \(0,\): give a list with one number for each seed"):
         summarise([])
+
+
+def test_plain_lists_of_boundaries_will_do() -> None:
+    assert boundary_accuracy([[3, 6]], [[3, 6]]) == 1.0
+    assert boundary_f1([[1, 2], []], [[1, 2], [4]]) == pytest.approx(4 / 5)
+    assert score_boundaries([[1], []], [[2], []]) == (0.0, 0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "true", "message"),
+    [
+        ([[1]], [[1], [2]], "boundaries of 1 demonstrations and the truth about 2"),
+        ([], [], "boundaries of 0 demonstrations"),
+        ([np.ones((2, 2), int)], [[1]], "demonstration 0 are no list of whole numbers"),
+        ([[1.5]], [[1]], "demonstration 0 are no list of whole numbers"),
+    ],
+)
+def test_what_is_no_list_of_boundaries_is_refused(found: Any, true: Any, message: str) -> None:
+    for score in (boundary_accuracy, boundary_f1, score_boundaries):
+        with pytest.raises(ValueError, match=message):
+            score(found, true)

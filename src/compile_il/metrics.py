@@ -16,7 +16,10 @@ Labels = Sequence[NDArray[np.integer]]
 
 
 class Scores(NamedTuple):
-    """Averages over demonstrations, between 0 and 1."""
+    """Shares of all boundaries of all demonstrations, between 0 and 1.
+
+    The paper averages over the boundaries of each demonstration first, which is the same where all have as many.
+    """
 
     boundary_accuracy: float
     """Share of true boundaries that the boundary of the same number hits exactly."""
@@ -30,8 +33,9 @@ class Scores(NamedTuple):
 
 def boundary_accuracy(found: Boundaries, true: Boundaries) -> float:
     """1/(M-1) Σ_i 1[found b_i = true b_i], over all demonstrations; a boundary that is missing is a miss."""
-    hits = sum(int(np.sum(f[: len(t)] == t[: len(f)])) for f, t in zip(found, true, strict=True))
-    num_true = sum(map(len, true))
+    pairs = _pairs(found, true)
+    hits = sum(int(np.sum(f[: len(t)] == t[: len(f)])) for f, t in pairs)
+    num_true = sum(len(t) for _, t in pairs)
     return hits / num_true if num_true else 1.0
 
 
@@ -41,13 +45,25 @@ def boundary_f1(found: Boundaries, true: Boundaries, tolerance: int = 0) -> floa
     Precision is the share of found boundaries with a true one at most `tolerance` steps away, recall the share of true
     ones with a found one there; a boundary may serve as the match of several.
     """
-    near = [np.abs(f[:, None] - t[None, :]) <= tolerance for f, t in zip(found, true, strict=True)]
-    num_found, num_true = sum(map(len, found)), sum(map(len, true))
+    pairs = _pairs(found, true)
+    near = [np.abs(f[:, None] - t[None, :]) <= tolerance for f, t in pairs]
+    num_found, num_true = sum(len(f) for f, _ in pairs), sum(len(t) for _, t in pairs)
     if num_found == 0 or num_true == 0:
         return float(num_found == num_true)
     precision = sum(int(n.any(axis=1).sum()) for n in near) / num_found
     recall = sum(int(n.any(axis=0).sum()) for n in near) / num_true
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    """Both as arrays, for each demonstration; plain lists will do."""
+    if len(found) != len(true) or not len(true):
+        raise ValueError(f"There are boundaries of {len(found)} demonstrations and the truth about {len(true)}.")
+    pairs = [(np.asarray(f), np.asarray(t)) for f, t in zip(found, true, strict=True)]
+    for number, pair in enumerate(pairs):
+        if any(one.ndim != 1 or (one.size and not np.issubdtype(one.dtype, np.integer)) for one in pair):
+            raise ValueError(f"The boundaries of demonstration {number} are no list of whole numbers.")
+    return pairs
 
 
 def score_boundaries(found: Boundaries, true: Boundaries) -> Scores:
@@ -56,7 +72,7 @@ def score_boundaries(found: Boundaries, true: Boundaries) -> Scores:
         boundary_accuracy=boundary_accuracy(found, true),
         f1=boundary_f1(found, true),
         f1_tolerance_1=boundary_f1(found, true, tolerance=1),
-        count_accuracy=float(np.mean([len(f) == len(t) for f, t in zip(found, true, strict=True)])),
+        count_accuracy=float(np.mean([len(f) == len(t) for f, t in _pairs(found, true)])),
     )
 
 

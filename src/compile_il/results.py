@@ -56,13 +56,19 @@ def commit() -> str:
 commit()  # of the code that runs, whatever happens to the files meanwhile
 
 
-def write_result(path: Path, *, config: Any, seeds: list[int], wall_time: float, figures: Any) -> None:
-    """Writes figures with their config, commit, seeds, hardware and wall time in seconds."""
+def write_result(
+    path: Path, *, config: Any, seeds: list[int], wall_time: float, figures: Any, made: dict[str, Any] | None = None
+) -> None:
+    """Writes figures with their config, commit, seeds, hardware and wall time in seconds.
+
+    With `made`, commit and hardware are those in it, of other processes, instead of this one's.
+    """
+    made = made or {"commit": commit(), "hardware": hardware()}
     result = {
         "config": config,
-        "commit": commit(),
+        "commit": made["commit"],
         "seeds": seeds,
-        "hardware": hardware(),
+        "hardware": made["hardware"],
         "wall_time": round(wall_time, 2),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": figures,

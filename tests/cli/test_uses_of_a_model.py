@@ -10,7 +10,7 @@ from rich.console import Console
 
 import compile_il as cil
 from compile_il.cli import main
-from compile_il.cli.evaluate import score_table
+from compile_il.cli.evaluate import score_table, world_of
 from compile_il.config import Config
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores
@@ -57,7 +57,18 @@ def test_evaluate_prints_and_writes_scores(
     pristine_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "scores.json"
-    typed = ["evaluate", str(pristine_run), "symbols", "--num-tasks", "2", "--num-demos", "4", "--out", str(out)]
+    typed = [
+        "evaluate",
+        str(pristine_run),
+        "--world",
+        "symbols",
+        "--num-tasks",
+        "2",
+        "--num-demos",
+        "4",
+        "--out",
+        str(out),
+    ]
     main(typed)
     text = capsys.readouterr().out
     (name,) = figures = json.loads(out.read_text())["figures"]
@@ -119,7 +130,7 @@ def test_evaluate_by_either_decoder(relaxed: Path, tmp_path: Path) -> None:
     figures, model = {}, cil.load(relaxed)
     for decoder in ("exact", "recognition"):
         out = tmp_path / decoder
-        typed = ["evaluate", str(relaxed), "symbols", "--num-tasks", "2", "--num-demos", "16", "--out", str(out)]
+        typed = ["evaluate", str(relaxed), "--world", "symbols", "--num-tasks", "2", "--num-demos", "16", "--out", str(out)]
         main([*typed, "--decoder", decoder])
         result = json.loads(out.read_text())
         assert result["config"]["decoder"] == decoder
@@ -148,7 +159,7 @@ def test_report_by_the_other_decoder(
 def test_decoders_that_a_model_has_not(
     command: str, pristine_run: Path, relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    what = ["symbols" if command == "evaluate" else str(symbols), "--out", str(tmp_path / "out")]
+    what = [*(["--world", "symbols"] if command == "evaluate" else [str(symbols)]), "--out", str(tmp_path / "out")]
     exact, other = [command, str(pristine_run), *what], [command, str(relaxed), *what]
     assert "This model has no recognition model" in refuses([*exact, "--decoder", "recognition"], capsys)
     assert "best has no meaning for the recognition model" in refuses([*other, "--best", "path"], capsys)
@@ -182,8 +193,16 @@ def test_models_and_demonstrations_that_do_not_fit(
 
 def test_evaluate_refuses(pristine_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     typed = ["evaluate", str(pristine_run)]
-    assert "--num-demos is 0" in refuses([*typed, "symbols", "--num-demos", "0"], capsys)
-    assert "grid-pickup" in fails([*typed, "chess"], capsys)
+    assert "--num-demos is 0" in refuses([*typed, "--num-demos", "0"], capsys)
+    assert "grid-pickup" in fails([*typed, "--world", "chess"], capsys)
+    assert "each once, such as 3 5" in refuses([*typed, "--num-tasks", "3", "3"], capsys)
+    assert "each once, such as 3 5" in refuses([*typed, "--num-tasks"], capsys)
+    assert "trained on data: say in which world" in refuses(typed, capsys)
+
+
+def test_lists_may_be_longer_than_there_are_things() -> None:
+    assert (world_of("grid-pickup", 10).num_objects, world_of("grid-pickup", 3).num_objects) == (10, 6)
+    assert world_of("grid-visit", 10).num_tasks == 10
 
 
 def test_the_table_of_scores_fits_into_80_columns() -> None:

@@ -40,6 +40,46 @@ def test_studies_are_complete(name: StudyName, scale: Scale) -> None:
         assert all(part.config.num_iterations == longest for part in compared if not getattr(part, "early", False))
 
 
+def test_parts_are_what_their_names_say() -> None:
+    table3 = {part.name: part for part in studies.make_study("table3", "short").parts}
+    assert [table3[f"temperature={tau}"].config.temperature for tau in (1.0, 0.1, 0.01)] == [1.0, 0.1, 0.01]
+    assert [table3[f"M={count}"].config.num_segments for count in (3, 4, 5)] == [3, 4, 5]
+    assert all(table3[f"M={count}"].as_trained for count in (3, 4, 5))
+    assert [table3[f"exact, at most {count}"].config.max_segments for count in (3, 4, 5)] == [3, 4, 5]
+    for name in ("table1", "table2", "figure4", "figure7"):
+        gaussian = name in ("table2", "figure7")
+        for part in studies.make_study(name, "short").parts:
+            engine, supervision = part.config.inference, part.config.supervision
+            if part.surprisal:
+                assert part.name.endswith("LSTM surprisal")
+                continue
+            assert engine == ("exact" if "exact" in part.name else "relaxed")
+            assert supervision == ("z" if "z-Comp" in part.name else "b" if "b-Comp" in part.name else "none")
+            assert part.unending == ("VAE-BC" in part.name)
+            assert part.config.num_segments == (1 if "VAE-BC" in part.name else 3)
+            if engine == "relaxed":
+                assert part.config.codes == ("gaussian" if gaussian or "VAE-BC" in part.name else "categorical")
+                assert part.config.num_iterations == (5_000 if part.world == "reacher" else 7_000)
+    portraits = studies.make_study("qualitative", "short").parts
+    assert all(part.num_test == 1000 for part in portraits)
+
+
+def test_results_say_who_made_the_parts() -> None:
+    gpu, cpu = {"platform": "gpu"}, {"platform": "cpu"}
+    parts = [{"commit": "a", "hardware": gpu}, {"commit": "b", "hardware": gpu}]
+    assert runner.made_by(parts) == {"commit": "a, b", "hardware": gpu}
+    assert runner.made_by([*parts, {"commit": "a", "hardware": cpu}]) == {"commit": "a, b", "hardware": [gpu, cpu]}
+
+
+def test_results_of_another_scale_stay(tmp_path: Path) -> None:
+    there = tmp_path / "table1.json"
+    runner.check_scale(there, "smoke")
+    there.write_text(json.dumps({"config": {"scale": "short"}}))
+    runner.check_scale(there, "short")
+    with pytest.raises(ValueError, match=r"table1\.json has results of scale short, not smoke"):
+        runner.check_scale(there, "smoke")
+
+
 def test_every_panel_has_every_agent() -> None:
     parts_of = studies.make_study("figure5", "short").parts
     panels = {part.name.split(": ")[0] for part in parts_of}

@@ -14,6 +14,7 @@ from compile_il.cli.generate import WorldName
 from compile_il.cli.segment import BestOption, DecoderOption
 from compile_il.evaluate import TEST_SEED, Evaluation
 from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS
+from compile_il.worlds import GridWorld, World, make_world
 
 PAPER_ROW = "  in the paper"
 
@@ -22,13 +23,13 @@ PAPER_ROW = "  in the paper"
 class Evaluate:
     """Score a trained model on unseen levels of a world.
 
-    compile-il evaluate runs/pickup grid-pickup --num-tasks 3 5
+    compile-il evaluate runs/pickup --num-tasks 3 5 10
     """
 
     model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
-    world: Annotated[WorldName, tyro.conf.arg(metavar="WORLD"), tyro.conf.Positional]
-    """The one it was trained in: grid-pickup, grid-visit (each also with -window), reacher or symbols."""
+    world: Annotated[WorldName | None, tyro.conf.arg(metavar="WORLD", help_behavior_hint="(default: its own)")] = None
+    """grid-pickup, grid-visit (each also with -window), reacher or symbols; by default the one it was trained in."""
     num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
     """Lengths of task lists; one column of scores for each."""
     num_demos: int = 1024
@@ -54,15 +55,20 @@ class Evaluate:
         from compile_il.results import write_result
 
         check_numbers(self.num_demos, self.seed)
+        if not self.num_tasks or len(set(self.num_tasks)) < len(self.num_tasks):
+            raise ValueError("--num-tasks: give lengths of task lists, each once, such as 3 5.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         model, began, scores = load(self.model), time.perf_counter(), {}
-        for tasks in self.num_tasks:
+        name = self.world or model.world
+        if name is None:
+            raise ValueError("The model was trained on data: say in which world to score it (--world).")
+        worlds = {tasks: world_of(name, tasks) for tasks in self.num_tasks}  # which says what there cannot be
+        for tasks, world in worlds.items():
             with console.status(f"{self.num_demos} levels of {tasks} tasks"):
-                scores[f"{self.world}, {tasks} tasks"] = evaluate(
+                scores[f"{name}, {tasks} tasks"] = evaluate(
                     model,
-                    self.world,
-                    num_tasks=tasks,
+                    world,
                     num_demos=self.num_demos,
                     seed=self.seed,
                     count="unknown" if self.count_unknown else "true",
@@ -73,6 +79,9 @@ class Evaluate:
         if self.out is not None:
             config = {
                 "settings": model.config.to_json(),
+                "world": name,
+                "num_tasks": list(self.num_tasks),
+                "count": "unknown" if self.count_unknown else "true",
                 "num_demos": self.num_demos,
                 "test_seed": self.seed,
                 "decoder": model.choose_decoder(self.decoder, self.best),
@@ -82,6 +91,12 @@ class Evaluate:
             seconds = time.perf_counter() - began
             write_result(self.out, config=config, seeds=[model.config.seed], wall_time=seconds, figures=figures)
             say(console, "Saved to ", (str(self.out), "bold"))
+
+
+def world_of(name: str, num_tasks: int) -> World:
+    """A world with lists of so many tasks; with as many things, where each can be picked up but once."""
+    more = {"num_objects": num_tasks} if name.startswith("grid-pickup") and num_tasks > GridWorld.num_objects else {}
+    return make_world(name, num_tasks=num_tasks, **more)
 
 
 def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:

@@ -41,13 +41,15 @@ class Reproduce:
 
     def run(self, console: Console) -> None:
         """Runs the parts, and writes one file for each name."""
-        from compile_il.reproduce.runner import reproduce
+        from compile_il.reproduce.runner import check_scale, reproduce
         from compile_il.reproduce.studies import make_study
         from compile_il.under_way import Stopped
 
         if self.jobs < 1:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
         names = get_args(StudyName) if self.name == "all" else (self.name,)
+        for name in names:
+            check_scale(self.results / f"{name}.json", self.scale)
         if self.jobs > 1:
             self._run_several(names)
         for name in names:

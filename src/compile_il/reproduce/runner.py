@@ -15,6 +15,10 @@ from compile_il.reproduce.studies import Study
 from compile_il.results import write_result
 
 
+class ScaleError(ValueError):
+    """A result file is there already, of another scale."""
+
+
 def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) -> dict[str, Any]:
     """Makes a table or a figure, and gives what stands in its result file.
 
@@ -37,9 +41,28 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
         seeds=list(range(study.num_seeds)),
         wall_time=sum(done["wall_time"] for done in found.values()),
         figures={name: {key: value for key, value in done.items() if key != "part"} for name, done in found.items()},
+        made=made_by(list(found.values())),
     )
     result: dict[str, Any] = json.loads(out.read_text())
     return result
+
+
+def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Commit and hardware of the parts, which may have been run before and elsewhere; several, where they differ."""
+    commits = list(dict.fromkeys(part["commit"] for part in parts))
+    machines = [json.loads(one) for one in dict.fromkeys(json.dumps(part["hardware"]) for part in parts)]
+    return {"commit": ", ".join(commits), "hardware": machines[0] if len(machines) == 1 else machines}
+
+
+def check_scale(out: Path, scale: Scale) -> None:
+    """Refuses to put a result in the place of one of another scale."""
+    found = scale
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        found = json.loads(out.read_text())["config"]["scale"]
+    if found != scale:
+        raise ScaleError(
+            f"{out} has results of scale {found}, not {scale}: give another folder (--results), or move it away."
+        )
 
 
 def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
