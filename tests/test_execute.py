@@ -1,6 +1,8 @@
 """Skills at work, with skills written by hand in a world that is a line."""
 
 import dataclasses
+import importlib
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -12,8 +14,9 @@ from jaxtyping import Array, PRNGKeyArray
 
 from compile_il import execute
 from compile_il.demos import Demonstrations
+from compile_il.generate import demonstrate
 from compile_il.model import Segments
-from compile_il.worlds import Episode, Step
+from compile_il.worlds import Episode, GridWorld, Step
 
 
 class State(NamedTuple):
@@ -29,6 +32,10 @@ class Line:
     max_steps: int = 6
     num_actions: int = 2
     reward: Literal["dense", "sparse"] = "dense"
+    trap: int = 99
+    """A place where the episode ends."""
+    far: int = 99
+    """A place where it is cut."""
 
     def level(self, key: PRNGKeyArray) -> Any:
         raise NotImplementedError
@@ -52,7 +59,9 @@ class Line:
         position = state.position + 2 * action - 1
         task_index = state.task_index + (position == level[state.task_index])
         state = State(position, task_index)
-        return Step(state, jnp.array(0.0), task_index == self.num_tasks, jnp.array(False))
+        return Step(
+            state, jnp.array(0.0), (task_index == self.num_tasks) | (position == self.trap), position == self.far
+        )
 
 
 class ByHand(eqx.Module):
@@ -88,6 +97,63 @@ class ByHand(eqx.Module):
 def test_skills_run_one_after_the_other(places: list[int], codes: list[int], num_codes: int, solved: bool) -> None:
     done = execute.run_codes(ByHand(), Line(), jnp.array(places), jnp.array(codes), jnp.array(num_codes))
     assert bool(done) == solved
+
+
+@pytest.mark.parametrize("world", [Line(trap=3), Line(far=3)])
+def test_nothing_is_done_after_an_episode_has_ended(world: Line) -> None:
+    places, codes = jnp.array([2, 4]), jnp.array([0, 0])
+    assert bool(execute.run_codes(ByHand(), Line(), places, codes, jnp.array(2)))
+    assert not bool(execute.run_codes(ByHand(), world, places, codes, jnp.array(2)))
+
+
+class Counting(ByHand):
+    """The same, but a skill stops after two steps; it remembers how many it has made."""
+
+    def begin(self, observation: Array) -> Array:
+        return jnp.array(0)
+
+    def follow(self, now: Array, observation: Array) -> Array:
+        return jnp.array(0)
+
+    def arrive(self, now: Array, action: Array, observation: Array) -> Array:
+        return now + 1
+
+    def is_done(self, now: Array, skill: Array) -> Array:
+        return now >= 2
+
+
+def test_each_skill_begins_anew() -> None:
+    places = jnp.array([2, 0])
+    assert bool(execute.run_codes(Counting(), Line(), places, jnp.array([0, 1]), jnp.array(2)))
+
+
+def test_skills_are_run_on_the_levels_of_the_demonstrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = GridWorld(size=6, num_objects=3, num_tasks=2)
+    demos = demonstrate(world, num_demos=3, seed=5)
+    given: dict[str, Any] = {}
+
+    def run_all(skills: Any, world: Any, levels: Any, codes: Array, num_codes: Array) -> np.ndarray:
+        starts = jax.vmap(lambda level: world.observe(level, world.start(level)))(levels)
+        given.update(skills=skills, starts=starts, codes=codes.tolist(), num_codes=num_codes.tolist())
+        return np.array([True, False, True])
+
+    scoring = importlib.import_module("compile_il.evaluate")  # its name is that of a function, too
+    monkeypatch.setattr(scoring, "run_all", run_all)
+    model: Any = SimpleNamespace(skills="the model's")
+    found = [np.array([3, 1]), np.array([2]), np.array([0, 0])]
+    assert scoring._online(model, world, found, 3, seed=5) == pytest.approx(2 / 3)
+    np.testing.assert_array_equal(given["starts"], [demo.observations[0] for demo in demos])
+    assert (given["codes"], given["num_codes"]) == ([[3, 1], [2, 2], [0, 0]], [2, 1, 2])
+    assert given["skills"] == "the model's"
+
+
+def test_one_miss_in_two_hundred_is_no_match() -> None:
+    actions = np.ones(200, int)
+    actions[77] = 0
+    demos = Demonstrations.from_arrays([np.zeros((201, 1))], [actions])
+    nothing = np.zeros(200, np.float32)
+    found = Segments([np.zeros(0, np.int32)], [np.zeros(1, np.int32)], [nothing], [nothing[:2]], nothing[:1])
+    assert execute.reconstruct(ByHand(), demos, found) == (pytest.approx(199 / 200), 0.0)
 
 
 def test_time_runs_out() -> None:

@@ -130,7 +130,18 @@ def test_evaluate_by_either_decoder(relaxed: Path, tmp_path: Path) -> None:
     figures, model = {}, cil.load(relaxed)
     for decoder in ("exact", "recognition"):
         out = tmp_path / decoder
-        typed = ["evaluate", str(relaxed), "--world", "symbols", "--num-tasks", "2", "--num-demos", "16", "--out", str(out)]
+        typed = [
+            "evaluate",
+            str(relaxed),
+            "--world",
+            "symbols",
+            "--num-tasks",
+            "2",
+            "--num-demos",
+            "16",
+            "--out",
+            str(out),
+        ]
         main([*typed, "--decoder", decoder])
         result = json.loads(out.read_text())
         assert result["config"]["decoder"] == decoder
