@@ -231,3 +231,25 @@ def test_what_is_no_list_of_boundaries_is_refused(found: Any, true: Any, message
     for score in (boundary_accuracy, boundary_f1, score_boundaries):
         with pytest.raises(ValueError, match=message):
             score(found, true)
+
+
+def test_all_scores_are_put_in_their_places() -> None:
+    # Of three segments of ten steps 2, 4 and 6 are found to be of the right type.
+    true = lists([0] * 10, [0] * 10, [0] * 10)
+    found = lists([0] * 2 + [1] * 8, [0] * 4 + [2] * 6, [0] * 6 + [3] * 4)
+    scores = score_labels(found, true)
+    matched = match_labels(found, true)
+    by_overlap = [scores.segmental_f1_10, scores.segmental_f1_25, scores.segmental_f1_50]
+    assert by_overlap == [segmental_f1(matched, true, overlap=overlap) for overlap in (0.10, 0.25, 0.50)]
+    assert len(set(by_overlap)) == 3
+    assert scores.nmi == normalised_mutual_information(found, true) != scores.agreement == label_agreement(found, true)
+    assert scores.mean_iou == mean_iou(matched, true)
+
+
+def test_more_boundaries_than_there_are_is_a_wrong_number() -> None:
+    scores = score_boundaries([[2, 6], [4]], [[2], [2]])
+    assert scores.count_accuracy == 0.5
+    assert scores.f1_tolerance_1 == pytest.approx(boundary_f1([[2, 6], [4]], [[2], [2]], tolerance=1))
+    assert boundary_f1([[2, 6], [4]], [[2], [2]], tolerance=2) > scores.f1_tolerance_1
+    assert boundary_f1([[]], [[1]]) == boundary_f1([[1]], [[]]) == 0.0
+    assert boundary_f1([[]], [[]]) == 1.0
