@@ -1,4 +1,4 @@
-"""What an agent is told of its tasks, and where that goes."""
+"""What an agent is told of its tasks, where that goes, and its networks beside a plain twin."""
 
 import functools
 
@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from compile_il.hierarchy.agents import NO_TASK, Agent, GridFront, Situation, TaskEmbedding, remaining_tasks
+from compile_il.hierarchy.player import agent_maker
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
+from compile_il.networks import Convolution, Space
+from compile_il.worlds import GridWorld
+from tests.hierarchy.test_options import with_space
 
 IMAGE = jax.random.bernoulli(jax.random.key(0), 0.3, (7, 6, 4)).astype(jnp.uint8)
 
@@ -48,6 +52,70 @@ def make() -> Agent:
 
 
 RUN = eqx.filter_jit(lambda agent, given: agent(given))
+
+
+def plain_convolution(image: np.ndarray, layer: Convolution) -> np.ndarray:
+    """3x3 without padding, one cell after the other, then ReLU."""
+    height, width, _ = image.shape
+    maps = np.zeros((height - 2, width - 2, layer.bias.shape[0]))
+    for row in range(height - 2):
+        for column in range(width - 2):
+            patch = image[row : row + 3, column : column + 3].reshape(-1)
+            maps[row, column] = patch @ np.asarray(layer.weight) + np.asarray(layer.bias)
+    return np.maximum(maps, 0)
+
+
+def plain_linear(vector: np.ndarray, layer: eqx.nn.Linear) -> np.ndarray:
+    return np.asarray(layer.weight, np.float64) @ vector + np.asarray(layer.bias)
+
+
+def plain_agent(agent: Agent, image: np.ndarray, kind: int, tasks: list[int]) -> tuple:
+    """Logits and value: the appendix of the paper, word by word."""
+    blank = np.zeros(agent.tasks.kinds.weight.shape[0])
+    vectors = [
+        [blank, blank] if task == NO_TASK else [agent.tasks.kinds.weight[:, kind], agent.tasks.objects.weight[:, task]]
+        for task in tasks
+    ]
+    task = np.concatenate([np.asarray(part) for pair in vectors for part in pair])
+    channels = np.concatenate([image, np.broadcast_to(task, (*image.shape[:2], len(task)))], axis=2)
+    maps = plain_convolution(plain_convolution(channels, agent.front.first), agent.front.second)
+    features = plain_linear(maps.reshape(-1), agent.encoder)
+    features = (features - features.mean()) / np.sqrt(features.var() + 1e-5)
+    features = features * np.asarray(agent.norm.weight) + np.asarray(agent.norm.bias)
+    for layer in agent.hidden:
+        features = np.maximum(plain_linear(features, layer), 0)
+    last = np.concatenate([features, task])
+    return plain_linear(last, agent.policy), plain_linear(last, agent.value)
+
+
+def test_the_network_is_its_plain_twin() -> None:
+    # Biases that begin as zeros, and weights that begin as ones, would hide that they are left out.
+    rng = np.random.default_rng(0)
+    shaken = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), make())
+    found = []
+    for kind, task in ((0, 3), (1, 3), (1, 0), (1, NO_TASK)):
+        outputs = RUN(shaken, Situation(IMAGE, jnp.array(kind), jnp.array([task])))
+        logits, value = plain_agent(shaken, np.asarray(IMAGE, np.float64), kind, [task])
+        np.testing.assert_allclose(outputs.logits, logits, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(outputs.value, value[0], rtol=1e-5, atol=1e-5)
+        found.append(float(outputs.value))
+    assert len(set(found)) == 4, "what is to be done, and with what, makes a difference"
+
+
+def test_sizes_are_those_of_the_paper() -> None:
+    """32 maps, 128 units, 16 numbers for each embedding; eight actions, then the skills."""
+    model = with_space(Space("grid", (10, 10, 12), 0, 8, 0))
+    agent = eqx.filter_eval_shape(agent_maker(AgentConfig(), GridWorld(), model), key=jax.random.key(0))
+    assert agent.tasks.kinds.weight.shape == (16, 2)
+    assert agent.tasks.objects.weight.shape == (16, 10)
+    assert agent.front.first.weight.shape == (3 * 3 * (12 + 2 * 16), 32)
+    assert agent.front.second.weight.shape == (3 * 3 * 32, 32)
+    assert agent.encoder.weight.shape == (128, 6 * 6 * 32)
+    assert [layer.weight.shape for layer in agent.hidden] == [(128, 128)] * 2
+    assert agent.policy.weight.shape == (8 + 4, 128 + 2 * 16)
+    assert agent.value.weight.shape == (1, 128 + 2 * 16)
+    alone = agent_maker(AgentConfig(agent="low-level"), GridWorld(), None)
+    assert eqx.filter_eval_shape(alone, key=jax.random.key(0)).policy.out_features == 8
 
 
 def test_the_task_is_beside_the_last_hidden_layer() -> None:

@@ -156,6 +156,8 @@ def test_agents_of_other_worlds_are_kept_without_them(tmp_path: Path) -> None:
     assert read.world is None
     for seen in np.eye(2, dtype=np.float32):
         assert read.choose(seen) == player.choose(seen)
+    with pytest.raises(HierarchyError, match=r"tasks are \[1\]: give object types from 0 to 0"):
+        read.choose(np.zeros(2), [1])
     with pytest.raises(HierarchyError, match=r"play it there, with choose\(observation\)"):
         read.evaluate()
     with pytest.raises(HierarchyError, match="num_levels is 0: use a whole number, at least 1"):

@@ -5,6 +5,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +13,13 @@ import pytest
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
-from compile_il.hierarchy import AgentConfig, OnDevice
-from compile_il.hierarchy.agents import Situation
-from compile_il.hierarchy.trajectories import collect, trajectory_of
+from compile_il.hierarchy import AgentConfig, Learned, Learner, OnDevice
+from compile_il.hierarchy.agents import TASK_KINDS, Situation
+from compile_il.hierarchy.env_actor import EnvActor, stage_of
+from compile_il.hierarchy.impala import Losses
+from compile_il.hierarchy.on_ray import env_of
+from compile_il.hierarchy.playing import Best, play_all
+from compile_il.hierarchy.trajectories import Trajectory, collect, trajectory_of
 from compile_il.worlds import GridWorld
 from tests.hierarchy.test_options import SIZE, untrained
 from tests.hierarchy.two_states import MODEL, TwoStates
@@ -107,6 +112,27 @@ def test_statistics_count(training: OnDevice) -> None:
     assert (total.mean_reward <= 5).all()
 
 
+def test_all_trajectories_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, and with the entropy's cost of the iteration."""
+    config = dataclasses.replace(SMALL, num_iterations=4, first_entropy_cost=0.5, entropy_cost=0.1)
+    training = OnDevice(config, TwoStates(max_steps=10), MODEL)
+
+    def update(learned: Learned, batch: Trajectory, entropy_cost: jax.Array) -> tuple[Learned, Losses]:
+        """Learns nothing, and says what it was given."""
+        valid = batch.outcomes.valid
+        ends = jnp.sum(valid & (batch.outcomes.discounts == 0))
+        return learned, Losses(entropy_cost, 1.0 * jnp.sum(valid), 1.0 * ends, 1.0 * jnp.sum(valid))
+
+    monkeypatch.setattr(training.learner, "update", update)
+    _, curve = run(training, 0, 3)
+    np.testing.assert_allclose([given.policy_loss for given in curve], [[0.5] * 2, [0.3] * 2, [0.1] * 2], rtol=1e-6)
+    for given in curve:
+        # Means over the two batches of an iteration.
+        np.testing.assert_array_equal(2 * given.baseline_loss, given.num_decisions)
+        np.testing.assert_array_equal(2 * given.entropy, given.num_episodes)
+    assert sum(given.num_episodes.sum() for given in curve) > 0
+
+
 def test_what_was_seen_is_drawn_again(training: OnDevice) -> None:
     """The policy that acted finds its own choices as probable when it learns from them."""
     config = training.config
@@ -146,3 +172,51 @@ def test_a_grid_in_half_precision_takes_a_step() -> None:
     _, curve = run(OnDevice(config, world, untrained(inference="exact", recurrent=True)), 0, 1)
     assert np.isfinite(curve[0].policy_loss).all()
     assert (curve[0].num_steps == 2 * 32).all()
+
+
+@pytest.mark.parametrize(("max_skill_steps", "expected"), [(None, 5), (1, 10)])
+def test_skills_are_stopped_while_learning_and_afterwards(max_skill_steps: int | None, expected: int) -> None:
+    """Going round takes two steps, and ten are an episode."""
+    config = dataclasses.replace(SMALL, max_skill_steps=max_skill_steps, num_seeds=1)
+    training = OnDevice(config, TwoStates(max_steps=10), MODEL)
+    player = training.players(training.start())[0]
+    # An agent that calls nothing but the skill.
+    policy = jax.tree.map(jnp.zeros_like, player.agent.policy)
+    always = eqx.tree_at(lambda layer: layer.bias, policy, jnp.array([0.0, 0.0, 1.0]))
+    player = dataclasses.replace(player, agent=eqx.tree_at(lambda agent: agent.policy, player.agent, always))
+    games = play_all(training.arena, Best(player.agent), jax.random.key(0))
+    assert (games.num_steps == 10).all()
+    assert (games.num_skills == expected).all()
+    played = player.evaluate(num_levels=config.num_levels)
+    assert (played.num_steps, played.num_decisions, played.skill_share) == (10, expected, 1)
+
+
+def test_skills_are_stopped_on_processors_too() -> None:
+    world = GridWorld(kind="visit", size=SIZE, num_tasks=2, num_objects=4, max_steps=100)
+    model, make_env = untrained(inference="exact", recurrent=True), functools.partial(env_of, world)
+    longest = []
+    for max_skill_steps in (None, 2):
+        config = dataclasses.replace(SMALL, max_skill_steps=max_skill_steps, discount=0.5)
+        learner = Learner(config, stage_of(make_env(), config).agent_maker(config, model))
+        params = learner.start(jax.random.key(0)).params
+        found, counts = EnvActor(make_env, model, config, 4, seed=1).unroll(jax.tree.leaves(params))
+        going_on = found.outcomes.discounts > 0
+        num_steps = -np.log2(found.outcomes.discounts[going_on])
+        assert set(num_steps[found.options[going_on] < 8]) == {1}
+        longest.append(num_steps.max())
+    assert longest[0] > 2, "skills that would go on"
+    assert longest[1] == 2
+    assert counts.num_steps <= counts.num_decisions + counts.num_skills
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("visit", 0), ("pickup", 1)])
+def test_the_agent_is_told_what_to_do(kind: Any, expected: int) -> None:
+    world = GridWorld(kind=kind, size=SIZE, num_tasks=2, num_objects=4)
+    arena = OnDevice(dataclasses.replace(SMALL, agent="low-level"), world).arena
+    level = jax.tree.map(lambda leaf: leaf[1], arena.levels)
+    state = world.start(level)._replace(task_index=jnp.array(1))
+    found = eqx.filter_jit(arena.situation)(jnp.array(1), state)
+    assert TASK_KINDS[expected] == kind
+    assert found.kind == expected
+    np.testing.assert_array_equal(found.tasks, level.tasks[1:])
+    np.testing.assert_array_equal(found.observation, jax.jit(world.observe)(level, state))

@@ -109,6 +109,9 @@ class Player:
             )
         if kind not in TASK_KINDS:
             raise HierarchyError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
+        num_types = self.agent.shapes["num_types"]
+        if not tasks or not all(0 <= task < num_types for task in tasks):
+            raise HierarchyError(f"tasks are {list(tasks)}: give object types from 0 to {num_types - 1}, at least one.")
         told = [*tasks, *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
         given = (jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(told, jnp.int32))
         return int(_choose_best(self.agent, Situation(*given)))
