@@ -3,7 +3,7 @@
 from typing import Any
 
 from compile_il.evaluate import Evaluation
-from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS, spread
+from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS, interval, spread
 from compile_il.reproduce.draw import study_table
 from compile_il.reproduce.paper import PAPER, Row
 from compile_il.reproduce.studies import make_study
@@ -18,22 +18,27 @@ def result(study: str, name: str, unending: bool = False, **scores: Any) -> dict
 def test_the_papers_figures_stand_before_ours() -> None:
     table = study_table(result("table1", "CompILE", boundary_accuracy=0.5, f1=0.75, f1_tolerance_1=1.0))
     assert table.splitlines()[0] == (
-        "| per cent | paper: boundaries | boundaries | paper: F1 | F1 | paper: F1, 1 step off | F1, 1 step off |"
+        "| per cent | paper: boundaries | boundaries | boundaries, 95 % | paper: F1 | F1 | paper: F1, 1 step off | "
+        "F1, 1 step off |"
     )
     assert table.splitlines()[2] == (
-        "| CompILE, 3 tasks | 62.0 ± 4.5 | 50.0 ± 0.0 | 74.3 ± 3.3 | 75.0 ± 0.0 | 78.9 ± 2.5 | 100.0 ± 0.0 |"
+        "| CompILE, 3 tasks | 62.0 ± 4.5 | 50.0 ± 0.0 | 50.0 to 50.0 | 74.3 ± 3.3 | 75.0 ± 0.0 | 78.9 ± 2.5 | "
+        "100.0 ± 0.0 |"
     )
 
 
 def test_where_the_paper_has_none_there_is_no_column() -> None:
     table = study_table(result("figure4", "grid-pickup, exact", boundary_accuracy=1.0, f1=1.0, online=0.25))
-    assert table.splitlines()[0] == "| per cent | boundaries | F1 | online |"
-    assert table.splitlines()[2] == "| grid-pickup, exact, 3 tasks | 100.0 ± 0.0 | 100.0 ± 0.0 | 25.0 ± 0.0 |"
+    assert table.splitlines()[0] == "| per cent | boundaries | boundaries, 95 % | F1 | online |"
+    assert (
+        table.splitlines()[2]
+        == "| grid-pickup, exact, 3 tasks | 100.0 ± 0.0 | 100.0 to 100.0 | 100.0 ± 0.0 | 25.0 ± 0.0 |"
+    )
 
 
 def test_what_makes_no_cuts_has_no_scores_of_cuts() -> None:
     table = study_table(result("figure4", "VAE-BC", unending=True, boundary_accuracy=0.0, f1=0.0, online=0.25))
-    assert table.splitlines()[2] == "| VAE-BC, 3 tasks | - | - | 25.0 ± 0.0 |"
+    assert table.splitlines()[2] == "| VAE-BC, 3 tasks | - | - | - | 25.0 ± 0.0 |"
 
 
 def test_the_number_of_segments_is_a_column_where_it_was_not_told() -> None:
@@ -47,6 +52,12 @@ def test_deviations_are_those_of_samples() -> None:
     assert spread([0.9, 0.7, None, 0.8]) == "80.0 ± 10.0"
     assert spread([0.5]) == "50.0"
     assert spread([None]) == "-"
+
+
+def test_intervals_lie_within_what_the_seeds_have() -> None:
+    low, high = (float(end) for end in interval([0.9, 0.7, None, 0.8]).split(" to "))
+    assert 70 <= low < 80 < high <= 90
+    assert interval([0.5]) == interval([None]) == "-"
 
 
 def test_headings_are_those_of_all_scores() -> None:

@@ -31,3 +31,12 @@ def spread(values: Sequence[float | None]) -> str:
         return "-"
     summary = summarise(given)
     return f"{summary.mean:.1f}" + ("" if math.isnan(summary.std) else f" ± {summary.std:.1f}")
+
+
+def interval(values: Sequence[float | None]) -> str:
+    """The 95 % interval of the mean over seeds, in per cent; a dash for a single seed."""
+    given = [100 * value for value in values if value is not None]
+    if len(given) < 2:
+        return "-"
+    summary = summarise(given)
+    return f"{summary.low:.1f} to {summary.high:.1f}"

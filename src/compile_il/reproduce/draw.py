@@ -2,12 +2,15 @@
 
 from typing import Any, NamedTuple
 
-from compile_il.report.scores import SCORE_HEADINGS, spread
+from compile_il.report.scores import SCORE_HEADINGS, interval, spread
 from compile_il.report.tables import markdown_table
 from compile_il.reproduce.paper import PAPER
 
 PAPERS = "paper: "
 """Stands before the heading of a column that the paper printed."""
+WITH_INTERVAL = "boundary_accuracy"
+"""The score that has an interval, by the bootstrap over seeds, beside its mean and standard deviation."""
+INTERVAL = ", 95 %"
 OF_CUTS = ("boundary_accuracy", "f1", "f1_tolerance_1", "count_accuracy")
 """Scores that say where cuts are."""
 
@@ -46,10 +49,12 @@ def _score_cells(result: dict[str, Any]) -> Cells:
             headings.append(f"{PAPERS}{heading}")
             for row, words in zip(rows, printed, strict=True):
                 row.append(words or "-")
-        headings.append(heading)
+        columns = {heading: spread} | ({f"{heading}{INTERVAL}": interval} if field == WITH_INTERVAL else {})
+        headings += columns
         for row, (name, _, seeds) in zip(rows, scores, strict=True):
             # A single segment that never ends makes no cuts to be scored.
-            row.append("-" if field in OF_CUTS and parts[name]["unending"] else spread([seed[field] for seed in seeds]))
+            nothing = field in OF_CUTS and parts[name]["unending"]
+            row += ["-" if nothing else show([seed[field] for seed in seeds]) for show in columns.values()]
     return Cells(headings, rows)
 
 

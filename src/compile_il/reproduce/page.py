@@ -25,8 +25,8 @@ from compile_il.results import RESULTS
 INTRODUCTION = """# The paper's tables and figures
 
 Made by `make docs` from the files that `compile-il reproduce NAME` writes. Models are trained on demonstrations of
-three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. The paper's
-stand before ours where it prints them.
+three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds, and for
+boundaries a 95 % interval of the mean, by the bootstrap. The paper's stand before ours where it prints them.
 """
 OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this was made; it is gone since."
 NOTES: dict[StudyName, str] = {

@@ -1,0 +1,48 @@
+"""Experiments of which results were committed, made tiny: that they still run, and what their files hold."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from compile_il.experiments import classic, durations, first_minute, imitation, meaning
+from compile_il.reproduce.studies import SMOKE_SIZES
+
+
+def written(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(out.read_text())
+    assert {"config", "commit", "seeds", "hardware", "wall_time"} <= set(found)
+    figures: dict[str, Any] = found["figures"]
+    return figures
+
+
+def test_imitation(tmp_path: Path) -> None:
+    config = dataclasses.replace(imitation.PAPER_SIZES, **SMOKE_SIZES, half_precision=False)
+    imitation.main(imitation.Run("symbols", tmp_path / "out.json", test_tasks=(2,), num_checks=1, config=config))
+    figures = written(tmp_path / "out.json")
+    assert figures["iterations"] == 2
+    assert len(figures["scores"]["2"]) == len(figures["held_out_log_likelihood"]) == 2
+
+
+def test_meaning(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_demos": 200, "num_test": 16}
+    run = meaning.Run("symbols", tmp_path / "out.json", ways=("merged", "labels"), **small)
+    meaning.main(run)
+    assert set(written(tmp_path / "out.json")) == {"merged", "labels"}
+
+
+def test_durations(tmp_path: Path) -> None:
+    run = durations.Run(tmp_path / "out.json", ("symbols",), (0.0, None), num_iterations=2, num_seeds=1, num_test=16)
+    durations.main(run)
+    assert set(written(tmp_path / "out.json")["symbols"]) == {"0.0", "learned"}
+
+
+def test_first_minute(tmp_path: Path) -> None:
+    first_minute.main(first_minute.Run(tmp_path / "out.json", "symbols", seconds=0.0, every=1, num_seeds=1))
+    assert len(written(tmp_path / "out.json")) == 1
+
+
+def test_classic(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"num_train": 16, "num_test": 8, "num_seeds": 1, "num_restarts": 1}
+    classic.main(classic.Run(tmp_path / "out.json", ("reacher",), (3,), **small))
+    assert "hidden Markov model" in written(tmp_path / "out.json")["reacher"]
