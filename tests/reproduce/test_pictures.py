@@ -120,4 +120,4 @@ def test_curves_are_those_of_the_agents() -> None:
         np.testing.assert_allclose(axes.lines[3].get_ydata(), [25, 0.7 * 25 + 0.3 * 100])
     np.testing.assert_array_equal(smooth(np.array([np.nan, 50.0])), [np.nan, 50])
     (row, *_) = study_cells(result).rows
-    assert row == ["grid-visit, 3 tasks, dense", *["50.0 ± 14.1"] * 4]
+    assert row == ["grid-visit, 3 tasks, dense", *["50.0 ± 14.1"] * 4, f"{4 * made_up.WALL_TIME / 60:.1f}"]

@@ -76,12 +76,17 @@ def _printed(paper: dict[str, Any], name: str, tasks: int, field: str) -> str:
 def _agent_cells(found: dict[str, Any]) -> Cells:
     """One row a panel, one column an agent: success on unseen levels, with options drawn as while it learned."""
     panels: dict[str, dict[str, str]] = {}
+    seconds: dict[str, float] = {}
     for name, part in found.items():
         panel, agent = name.split(": ", 1)
         panels.setdefault(panel, {})[agent] = spread([seed["success"] for seed in part["played"]])
+        seconds[panel] = seconds.get(panel, 0.0) + part["wall_time"]
     agents = list(dict.fromkeys(agent for row in panels.values() for agent in row))
-    rows = [[panel, *(row.get(agent, "-") for agent in agents)] for panel, row in panels.items()]
-    return Cells(["per cent of levels solved", *agents], rows)
+    rows = [
+        [panel, *(row.get(agent, "-") for agent in agents), f"{seconds[panel] / 60:.1f}"]
+        for panel, row in panels.items()
+    ]
+    return Cells(["per cent of levels solved", *agents, "minutes"], rows)
 
 
 def _skill_cells(found: dict[str, Any]) -> Cells:
