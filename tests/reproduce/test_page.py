@@ -27,6 +27,14 @@ def test_the_committed_pictures_are_those_of_the_results() -> None:
                 assert image.info["Source"] == drawn_from(ROOT / "results" / f"{name}.json"), "run: make docs"
 
 
+def test_files_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="There are no results in .*nowhere"):
+        Page(tmp_path / "page.md", tmp_path / "nowhere").write()
+    (tmp_path / "table1.json").write_text('{"config": ')
+    with pytest.raises(ValueError, match=r"table1\.json is no whole JSON file"):
+        Page(tmp_path / "page.md", tmp_path).write()
+
+
 def test_what_has_not_been_run_is_left_out(tmp_path: Path) -> None:
     page = tmp_path / "docs" / "results.md"
     (tmp_path / "results").mkdir()

@@ -67,7 +67,15 @@ def results_page(results: Path, page: Path) -> str:
 def read_studies(results: Path) -> dict[StudyName, dict[str, Any]]:
     """Studies that have been run, in the order of the paper."""
     paths = {name: results / f"{name}.json" for name in get_args(StudyName)}
-    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+    return {name: _read(path) for name, path in paths.items() if path.exists()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is no whole JSON file ({error}): make it again with compile-il reproduce.") from error
+    return result
 
 
 def _section(name: StudyName, result: dict[str, Any], results: str) -> str:
@@ -163,6 +171,8 @@ class Page:
 
     def write(self) -> None:
         """Draws the pictures, then writes the text."""
+        if not read_studies(self.results):
+            raise FileNotFoundError(f"There are no results in {self.results}: run compile-il reproduce first.")
         images = self.page.parent / "images"
         images.mkdir(parents=True, exist_ok=True)
         for name, result in read_studies(self.results).items():

@@ -98,7 +98,8 @@ def run_part(
       trained: a folder for checkpoints, which parts that train the same share; the part's own if None.
     """
     if (found := read_done(folder, part)) is not None:
-        say(f"{part.name}: done before")
+        older = "" if found["commit"] == commit() else f", by another version of the program ({found['commit']})"
+        say(f"{part.name}: done before{older}")
         return found
     folder.mkdir(parents=True, exist_ok=True)
     models, seconds = train_models(part, trained or folder, say) if part.needs_models else ([], 0.0)
