@@ -158,8 +158,9 @@ def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "scored": "score_models",
     }
     assert result["seeds"] == [0]
+    assert (result["commit"], result["hardware"]) == ("abc", {"platform": "cpu"})
     assert json.loads((tmp_path / "q.json").read_text()) == result
 
 
 def _done(part: parts.Part, measure: parts.Measure) -> dict[str, Any]:
-    return {"part": part.to_json(), "by": measure.__name__}
+    return {"part": part.to_json(), "commit": "abc", "hardware": {"platform": "cpu"}, "by": measure.__name__}

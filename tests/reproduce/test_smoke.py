@@ -15,7 +15,7 @@ ONE_OF_EACH = {
     "table1": "exact, effects",
     "table2": "z-CompILE",
     "table3": "M=4",
-    "figure4": "grid-visit, VAE-BC",
+    "figure4": "grid-visit, exact",
     "figure7": "grid-pickup, b-CompILE",
     "figure5": "grid-pickup, 3 tasks, sparse: low-level",
 }
