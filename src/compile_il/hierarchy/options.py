@@ -124,10 +124,7 @@ def make_options(agent: AgentKind, world: ActingWorld, model: Model | None) -> O
 
 def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
     """Refuses skills that would misread what they see, that cannot be numbered, or that are of another agent."""
-    if not isinstance(model, Model):
-        raise HierarchyError(
-            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
-        )
+    refuse_no_model(model)
     if model.config.codes == "gaussian":
         raise HierarchyError(
             "The codes of this model are vectors, and an agent chooses among a number of skills: train one with "
@@ -146,6 +143,14 @@ def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
         raise HierarchyError(
             f"The skills were trained on another world: on observations {given[0]} with {given[1]} actions, and this "
             f"one has observations {wanted[0]} with {wanted[1]} actions. Train skills in this world, or choose theirs."
+        )
+
+
+def refuse_no_model(given: object) -> None:
+    """Refuses what is no model, such as the folder of one."""
+    if not isinstance(given, Model):
+        raise HierarchyError(
+            f"A model is needed, and this is a {type(given).__name__}: read one with cil.load(folder)."
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from compile_il.hierarchy.options import refuse_others
+from compile_il.hierarchy.options import refuse_no_model, refuse_others
 from compile_il.hierarchy.settings import HierarchyError
 from compile_il.model import Model
 from compile_il.running import RunningSkill
@@ -99,10 +99,7 @@ def _check(env: gymnasium.Env[Any, int], model: Model, discount: float, max_step
             f"The environment's actions are {env.action_space}: skills can stand beside a number of discrete ones."
         )
     num_actions = int(env.action_space.n)
-    if not isinstance(model, Model):
-        raise HierarchyError(
-            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
-        )
+    refuse_no_model(model)
     if model.config.codes == "gaussian":
         raise HierarchyError('Gaussian codes have no numbers to choose among: train with codes="categorical".')
     if model.skills.space.num_actions != num_actions:
