@@ -58,6 +58,12 @@ def test_a_missing_library_is_named_with_its_extra(baseline: Any, library: str, 
         baseline.fit(plateaus(6))
 
 
+@pytest.mark.parametrize("baseline", [EqualCuts(), ChangePoints(), HiddenMarkov()], ids=["equal", "ruptures", "hmm"])
+def test_the_name_of_a_world_is_refused(baseline: Any) -> None:
+    with pytest.raises(DemonstrationError, match=r"given a str: make them of a world with cil\.demonstrate"):
+        baseline.fit("grid-pickup")
+
+
 def test_equal_cuts_by_hand() -> None:
     demos = Demonstrations.from_arrays(None, [np.zeros(7, int), np.zeros(4, int), np.zeros(9, int)], num_actions=2)
     found = EqualCuts().fit(demos).segment(demos, [3, 4, 3]).boundaries

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.demos import Demonstrations
+from compile_il.demos import DemonstrationError, Demonstrations
 
 
 class Cuts(NamedTuple):
@@ -32,6 +32,15 @@ class Baseline(Protocol):
 
     def fit(self, demos: Demonstrations) -> Segmenter:
         """Learns from demonstrations what the method learns; boundaries, where known, are not looked at."""
+
+
+def refuse_others(given: object) -> None:
+    """Refuses what is no set of demonstrations, such as the name of a world, which only trained methods take."""
+    if not isinstance(given, Demonstrations):
+        raise DemonstrationError(
+            f"This baseline is fitted to demonstrations, and was given a {type(given).__name__}: make them of a world "
+            "with cil.demonstrate(world, num_demos=1000), or read them with cil.Demonstrations.load(file)."
+        )
 
 
 def strongest(scores: NDArray[np.floating], num_boundaries: int) -> NDArray[np.int32]:

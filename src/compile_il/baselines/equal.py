@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compile_il.baselines.baseline import Cuts
+from compile_il.baselines.baseline import Cuts, refuse_others
 from compile_il.counts import told_counts
 from compile_il.demos import Demonstrations
 
@@ -16,7 +16,7 @@ class EqualCuts:
 
     def fit(self, demos: Demonstrations) -> "EqualCuts":
         """There is nothing to learn."""
-        del demos
+        refuse_others(demos)
         return self
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:

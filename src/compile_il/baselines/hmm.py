@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from compile_il.baselines.baseline import Cuts, strongest
+from compile_il.baselines.baseline import Cuts, refuse_others, strongest
 from compile_il.baselines.features import MOST_ROWS, Features, View
 from compile_il.baselines.optional import import_baseline_library
 from compile_il.counts import told_counts
@@ -44,6 +44,7 @@ class HiddenMarkov:
 
     def fit(self, demos: Demonstrations) -> "HiddenMarkovCuts":
         """The most likely of several trainings."""
+        refuse_others(demos)
         library = import_baseline_library("hmmlearn.hmm")
         if demos.num_steps < self.num_states:
             raise DemonstrationError(

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.baselines.baseline import Cuts
+from compile_il.baselines.baseline import Cuts, refuse_others
 from compile_il.baselines.features import Features, View
 from compile_il.baselines.optional import import_baseline_library
 from compile_il.counts import told_counts
@@ -34,6 +34,7 @@ class ChangePoints:
 
     def fit(self, demos: Demonstrations) -> "ChangePointCuts":
         """Learns how to scale what is seen; each demonstration is then cut by itself."""
+        refuse_others(demos)
         import_baseline_library("ruptures")
         return ChangePointCuts(self.method, Features.of(demos, self.view))
 
