@@ -16,6 +16,7 @@ from typing import Any
 
 from compile_il.files import replace_file
 from compile_il.report.scores import spread
+from compile_il.reproduce.names import StudyName
 from compile_il.reproduce.paper import PAPER
 from compile_il.results import RESULTS
 
@@ -51,13 +52,13 @@ def speed_of_worlds() -> str:
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
 
 
-def printed(model: str, tasks: int, score: str) -> str:
-    """What table 1 of the paper, on the reacher, says of a model; of grid worlds it shows drawings only."""
-    row = PAPER["table1"].get(model, {}).get(tasks)
+def printed(table: StudyName, model: str, tasks: int, score: str) -> str:
+    """What a table of the paper, all of them on the reacher, says of a model; of grid worlds it shows drawings only."""
+    row = PAPER[table].get(model, {}).get(tasks)
     return "-" if row is None else "{:.1f} ± {:.1f}".format(*getattr(row, score))
 
 
-PAPER_UNSUPERVISED = {("reacher", tasks): printed("CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
+PAPER_UNSUPERVISED = {("reacher", tasks): printed("table1", "CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
 """Boundary accuracy without labels in the paper, by world and number of tasks."""
 
 
@@ -73,14 +74,14 @@ def exact_without_labels() -> str:
     return markdown_table(headings, rows)
 
 
-def reacher() -> str:
-    """Table 1 of the paper, boundaries only: what is told and what is found, by both engines."""
+def reacher(table: StudyName) -> str:
+    """A table of the paper, boundaries only: what is told and what is found, by both engines."""
     rows = []
-    for model, part in read_result("table1")["figures"].items():
+    for model, part in read_result(table)["figures"].items():
         for tasks, scores in part["scores"].items():
             row = [f"{model}, {tasks} tasks"]
             for column in ("boundary_accuracy", "f1_tolerance_1"):
-                row += [printed(model, int(tasks), column), spread([score[column] for score in scores])]
+                row += [printed(table, model, int(tasks), column), spread([score[column] for score in scores])]
             rows.append(row)
     headings = ["per cent", "paper: boundaries", "boundaries", "paper: F1, 1 step off", "F1, 1 step off"]
     return markdown_table(headings, rows)
@@ -220,7 +221,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "first-minute": first_minute,
     "durations": durations,
     "meaning": meaning,
-    "reacher": reacher,
+    "reacher": functools.partial(reacher, "table1"),
+    "reacher-sweeps": functools.partial(reacher, "table3"),
     "window": window,
     "speed-exact": functools.partial(speed_of_training, "exact"),
     "speed-relaxed": functools.partial(speed_of_training, "relaxed"),
