@@ -160,6 +160,7 @@ def test_observations_that_are_neither_grid_nor_vector() -> None:
         ({"learning_rate": 0}, "learning_rate is 0: use a positive number"),
         ({"entropy_cost": -1.0}, "entropy_cost is -1.0: use at least 0"),
         ({"final_learning_rate": 0}, "final_learning_rate is 0: use a positive number"),
+        ({"max_change": -0.2}, "max_change is -0.2: use at least 0"),
         ({"max_skill_steps": 0}, "max_skill_steps is 0: use at least 1"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast': use a number"),
     ],

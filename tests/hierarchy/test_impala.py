@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compile_il.hierarchy.agents import NO_TASK, Agent, Situation
-from compile_il.hierarchy.impala import losses_of, vtrace
+from compile_il.hierarchy.impala import held_back, losses_of, vtrace
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import Outcomes, Trajectory
 
@@ -62,6 +62,12 @@ def test_nothing_crosses_the_end_of_an_episode() -> None:
     second = vtrace(*(jnp.asarray(array, jnp.float32) for array in (values, rewards, discounts, weights)))
     np.testing.assert_array_equal(first.values[:4], second.values[:4])
     np.testing.assert_array_equal(first.advantages[:4], second.advantages[:4])
+
+
+def test_what_has_moved_far_is_pushed_no_further() -> None:
+    advantages, weights = jnp.array([-1.0, -1.0, -1.0, 2.0, 2.0, 2.0]), jnp.array([0.79, 0.81, 1.3, 0.7, 1.19, 1.21])
+    np.testing.assert_array_equal(held_back(advantages, weights, 0.2), [0, -1, -1, 2, 2, 0])
+    np.testing.assert_array_equal(held_back(advantages, weights, None), advantages)
 
 
 CONFIG = AgentConfig(hidden_dim=6, embed_dim=3)

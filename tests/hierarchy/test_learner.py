@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from compile_il.hierarchy import AgentConfig, Learner
 from compile_il.hierarchy.agents import NO_TASK, Agent, Situation
@@ -15,10 +16,10 @@ from compile_il.hierarchy.trajectories import Outcomes, Trajectory
 from tests.hierarchy.test_impala import plain_vtrace
 
 NUM, NUM_OPTIONS = 4, 5
-RATE, LAST_RATE, BASELINE_COST = 0.01, 0.001, 0.7
+RATE, LAST_RATE, BASELINE_COST, MAX_CHANGE = 0.01, 0.001, 0.7, 0.6
 CONFIG = AgentConfig(
     num_iterations=2, num_environments=3, batch_size=3, num_ticks=NUM, hidden_dim=6, num_maps=2, embed_dim=3,
-    learning_rate=RATE, final_learning_rate=LAST_RATE, baseline_cost=BASELINE_COST,
+    learning_rate=RATE, final_learning_rate=LAST_RATE, baseline_cost=BASELINE_COST, max_change=MAX_CHANGE,
 )  # fmt: skip
 MAKE = functools.partial(Agent, num_types=3, num_told=2, num_options=NUM_OPTIONS)
 
@@ -63,8 +64,16 @@ def plain_targets(values: np.ndarray, log_probs: np.ndarray, batch: Trajectory) 
         chosen = log_probs[row, np.arange(num), np.asarray(batch.options[row, :num])]
         weights = np.exp(chosen - np.asarray(batch.log_probs[row, :num]))
         outcomes = (np.asarray(batch.outcomes.rewards[row, :num]), np.asarray(batch.outcomes.discounts[row, :num]))
-        found.append(plain_vtrace(values[row, : num + 1], *outcomes, weights))
+        better, advantages = plain_vtrace(values[row, : num + 1], *outcomes, weights)
+        found.append((better, [plain_held_back(*pair) for pair in zip(advantages, weights, strict=True)]))
     return found
+
+
+def plain_held_back(advantage: float, weight: float) -> float:
+    """Schulman et al. (2017), figure 1: where the clipped objective is flat."""
+    if advantage > 0:
+        return advantage if weight <= 1 + MAX_CHANGE else 0.0
+    return advantage if weight >= 1 - MAX_CHANGE else 0.0
 
 
 def plain_losses(values: Any, log_probs: Any, options: Any, targets: list[tuple]) -> Plain:
@@ -124,6 +133,38 @@ def test_an_update_is_a_step_of_adam_on_the_losses_of_the_valid_decisions() -> N
         assert found.num_decisions == sum(num_valid)
         for weight, leaf in zip(adam.weights, jax.tree.leaves(learned.params), strict=True):
             np.testing.assert_allclose(leaf, weight, atol=1e-5)
+
+
+@pytest.mark.parametrize(("max_change", "low", "high"), [(None, 0.0, 0.05), (0.2, 0.3, 0.8)])
+def test_the_same_trajectories_do_not_make_an_agent_give_up_what_it_chose(
+    max_change: float | None, low: float, high: float
+) -> None:
+    """Where the baseline is too high every choice looks bad, most of all the one that was made most often."""
+    config = dataclasses.replace(CONFIG, max_change=max_change, baseline_cost=0.0, learning_rate=1e-3)
+    learner = Learner(config, functools.partial(MAKE, config, observation_shape=(4,)))
+    learned = eqx.filter_jit(learner.start)(jax.random.key(0))
+
+    def prefer(params: Any) -> Any:  # the first option, everywhere, and expect 1
+        biases = jnp.array([4.0, 0.0, 0.0, 0.0, 0.0]), jnp.ones(1)
+        heads = [params.policy.weight, params.value.weight, params.policy.bias, params.value.bias]
+        blank = [jnp.zeros_like(head) for head in heads[:2]]
+        return eqx.tree_at(
+            lambda p: [p.policy.weight, p.value.weight, p.policy.bias, p.value.bias], params, [*blank, *biases]
+        )
+
+    learned = learned._replace(params=prefer(learned.params))
+    batch = made_up([NUM, NUM, NUM], seed=0)
+    log_probs = np.asarray(jax.nn.log_softmax(jnp.array([4.0, 0.0, 0.0, 0.0, 0.0])))
+    options = np.zeros((3, NUM), int)
+    options[0, 0] = 1  # as rare as it is
+    nothing = Outcomes(jnp.zeros((3, NUM)), jnp.zeros((3, NUM)), jnp.ones((3, NUM), bool))
+    batch = batch._replace(options=jnp.asarray(options), log_probs=jnp.asarray(log_probs[options]), outcomes=nothing)
+    update = jax.jit(learner.update)
+    for _ in range(300):
+        learned, _ = update(learned, batch, 0.0)
+    outputs = jax.jit(jax.vmap(jax.vmap(learner.agent(learned.params))))(batch.situations)
+    ratio = jax.nn.softmax(outputs.logits)[:, :NUM, 0] / np.exp(log_probs[0])
+    assert low < float(jnp.mean(ratio)) < high
 
 
 def test_networks_compute_in_half_precision_where_that_is_asked_for() -> None:

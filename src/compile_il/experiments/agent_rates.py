@@ -1,12 +1,13 @@
-"""At which learning rate, and with trajectories of which length, agents learn where to go.
+"""At which learning rate, with and without a limit for what one iteration may change, agents learn where to go.
 
     python -m compile_il.experiments.agent_rates --out results/agent-rates.json
 
-The paper's agents have Adam with a rate of 0.001. Here low-level agents learn at several rates from the same number of
+The paper's agents have Adam with a rate of 0.001. Here low-level agents learn in several ways from the same number of
 steps, in the panel of the paper's figure 5 in which they have the least to explore.
 """
 
 import dataclasses
+import itertools
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,31 +31,31 @@ class Run:
 
     out: Path
     """Result file."""
-    rates: tuple[tuple[float, float | None], ...] = ((1e-3, None), (3e-4, None), (1e-4, None), (1e-3, 1e-4))
+    rates: tuple[tuple[float, float | None], ...] = ((1e-3, None), (3e-4, None), (1e-3, 1e-4))
     """Learning rates, each with the one it falls to, None where it stays the same."""
-    num_ticks: tuple[int, ...] = (32, 64)
-    """Lengths of trajectories, in steps, each with all rates."""
+    max_changes: tuple[float | None, ...] = (None, 0.2)
+    """Limits of change, each with all rates."""
     num_steps: int = 52_428_800
     """Of each seed, about."""
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(
         default_factory=lambda: AgentConfig(agent="low-level", half_precision=True, num_seeds=3)
     )
-    """Of all; rate, ticks and iterations are those of the variants."""
+    """Of all; rate, limit and iterations are those of the variants."""
 
 
 def main(run: Run) -> None:
     """Learns and writes."""
     began = time.perf_counter()
     figures = []
-    for ticks in run.num_ticks:
-        for first, last in run.rates:
-            chosen: dict[str, Any] = {"learning_rate": first, "final_learning_rate": last, "num_ticks": ticks}
-            iterations = max(run.num_steps // (ticks * run.config.num_environments), 1)
-            figures.append(learn(dataclasses.replace(run.config, **chosen, num_iterations=iterations)))
-            print(chosen, figures[-1]["success"], flush=True)
+    iterations = max(run.num_steps // (run.config.num_ticks * run.config.num_environments), 1)
+    config = dataclasses.replace(run.config, num_iterations=iterations)
+    for limit, (first, last) in itertools.product(run.max_changes, run.rates):
+        chosen: dict[str, Any] = {"learning_rate": first, "final_learning_rate": last, "max_change": limit}
+        figures.append(learn(dataclasses.replace(config, **chosen)))
+        print(chosen, figures[-1]["success"], flush=True)
     write_result(
         run.out,
-        config={"world": WORLD, **PANEL, "max_steps": MAX_STEPS, **run.config.to_json()},
+        config={"world": WORLD, **PANEL, "max_steps": MAX_STEPS, **config.to_json()},
         seeds=list(range(run.config.num_seeds)),
         wall_time=time.perf_counter() - began,
         figures={"variants": figures},
@@ -73,8 +74,7 @@ def learn(config: AgentConfig) -> dict[str, Any]:
     counts = np.array([[row.num_successes, row.num_episodes] for row in happened])  # (iterations, 2, seeds)
     stretches = [part.sum(axis=0) for part in np.array_split(counts, min(NUM_POINTS, len(counts)))]
     success = [np.round(wins / np.maximum(episodes, 1), 4).tolist() for wins, episodes in stretches]
-    told = {"rate": config.learning_rate, "final_rate": config.final_learning_rate, "num_ticks": config.num_ticks}
-    told["num_iterations"] = config.num_iterations
+    told = {"rate": config.learning_rate, "final_rate": config.final_learning_rate, "max_change": config.max_change}
     return told | {"success": np.transpose(success).tolist(), "seconds": round(time.perf_counter() - began, 2)}
 
 

@@ -71,10 +71,32 @@ def _preceded_by(later: _Affine, earlier: _Affine) -> _Affine:
     return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
 
 
-def losses_of(agent: Agent, trajectory: Trajectory) -> Losses:
+def held_back(
+    advantages: Float[Array, " N"], weights: Float[Array, " N"], max_change: float | None
+) -> Float[Array, " N"]:
+    """The advantages of choices that may still become more, or less, probable.
+
+        A_n, and 0 where A_n < 0 and π/μ < 1 - ε, or A_n > 0 and π/μ > 1 + ε
+
+    The clipping of PPO (Schulman et al., 2017, equation 7). Weights that are cut at 1 do not balance: where the
+    baseline is too high, what was chosen is pushed down by all of its samples, and what has taken its place, of which
+    there are few, is not (docs/decisions.md, "A choice is not pushed far by the same trajectories").
+
+    Args:
+      advantages: A_n of V-trace.
+      weights: π / μ of the choices, not cut.
+      max_change: ε; None where nothing is held back, as in IMPALA.
+    """
+    if max_change is None:
+        return advantages
+    gone = jnp.where(advantages < 0, weights < 1 - max_change, weights > 1 + max_change)
+    return jnp.where(gone, 0.0, advantages)
+
+
+def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = None) -> Losses:
     """Sums over the valid decisions of a trajectory, in which gradients flow through V and π alone.
 
-    policy    -Σ A_n log π(o_n | s_n)
+    policy    -Σ A_n log π(o_n | s_n), where A_n are held back
     baseline  ½ Σ (v_n - V(s_n))²
     entropy   Σ H[π(· | s_n)]
     """
@@ -86,9 +108,10 @@ def losses_of(agent: Agent, trajectory: Trajectory) -> Losses:
     weights = jnp.where(valid, jnp.exp(jax.lax.stop_gradient(chosen) - trajectory.log_probs), 0.0)
     values = jax.lax.stop_gradient(outputs.value)
     targets = vtrace(values, trajectory.outcomes.rewards, trajectory.outcomes.discounts, weights)
+    advantages = held_back(targets.advantages, weights, max_change)
     entropies = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=1)
     return Losses(
-        policy=-jnp.sum(jnp.where(valid, chosen * targets.advantages, 0.0)),
+        policy=-jnp.sum(jnp.where(valid, chosen * advantages, 0.0)),
         baseline=0.5 * jnp.sum(jnp.where(valid, (targets.values - outputs.value[:-1]) ** 2, 0.0)),
         entropy=jnp.sum(jnp.where(valid, entropies, 0.0)),
         num_decisions=jnp.sum(valid).astype(jnp.float32),

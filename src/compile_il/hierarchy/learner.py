@@ -64,7 +64,8 @@ class Learner:
         """
 
         def loss(params: Any) -> tuple[Float[Array, ""], Losses]:
-            each = jax.vmap(functools.partial(losses_of, self.agent(params)))(batch)
+            losses_of_one = functools.partial(losses_of, self.agent(params), max_change=self.config.max_change)
+            each = jax.vmap(losses_of_one)(batch)
             sums: Losses = jax.tree.map(jnp.sum, each)
             count = jnp.maximum(sums.num_decisions, 1)
             mean = Losses(sums.policy / count, sums.baseline / count, sums.entropy / count, sums.num_decisions)

@@ -42,6 +42,9 @@ class AgentConfig:
     final_learning_rate: float | None = 1e-4
     """Of the last update, to which the rate falls by the same factor from one update to the next; None, as in the
     paper, where it stays the same (docs/decisions.md, "The learning rate falls")."""
+    max_change: float | None = 0.2
+    """Share by which a choice may become less or more probable than when it was made before it is pushed no further;
+    None, as in the paper, for no limit (docs/decisions.md, "A choice is not pushed far by the same trajectories")."""
     entropy_cost: float = 0.0005
     """Weight of the policy's entropy."""
     first_entropy_cost: float | None = None
