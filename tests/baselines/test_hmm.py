@@ -47,7 +47,7 @@ def test_restarts_are_compared_and_seeds_are_kept() -> None:
         HiddenMarkov(num_restarts=number, **settings).fit(demos).model.score(rows, demos.lengths)  # type: ignore[arg-type]
         for number in (1, 4, 4)
     )
-    assert several >= one  # the first beginning is one of the four
+    assert several > one + 100  # the first beginning is one of the four, and here a poor one
     assert several == again
 
 
@@ -77,7 +77,11 @@ def test_the_posterior_is_the_sum_over_all_paths() -> None:
 
 def test_more_states_than_there_is_to_see() -> None:
     """Six kinds of nothing: states without steps must not become states without numbers."""
-    found = HiddenMarkov(num_states=6, num_restarts=2, view=View("actions")).fit(plateaus(10)).segment(plateaus(10), 2)
+    fitted = HiddenMarkov(num_states=6, num_restarts=2, view=View("actions")).fit(plateaus(10))
+    assert np.isfinite(fitted.model.means_).all()
+    assert (fitted.model.startprob_ > 0).all()
+    assert (fitted.model.transmat_ > 0).all()
+    found = fitted.segment(plateaus(10), 2)
     assert all(len(inner) == 1 for inner in found.boundaries)
 
 
