@@ -48,7 +48,7 @@ class Row(NamedTuple):
     reward: float
     """Of an episode, not discounted."""
     steps: float
-    """Low-level steps of one seed since the beginning, those inside of skills included; with Ray, since it started."""
+    """Low-level steps of one seed since the beginning, those inside of skills included."""
     steps_per_second: float
     """Of all seeds together."""
     skill_share: float
@@ -213,7 +213,7 @@ def _rows(
             seed=seed,
             success=float((found.num_successes / episodes)[seed]),
             reward=float((found.total_reward / episodes)[seed]),
-            steps=float(training.steps_after(run.iteration)),
+            steps=float(training.num_steps(run.state, run.iteration)),
             steps_per_second=float(found.num_steps.sum() / max(seconds, 1e-9)),
             skill_share=float((found.num_skills / decisions)[seed]),
             entropy=float((found.entropy / learned)[seed]),

@@ -103,8 +103,9 @@ class OnDevice:
         """Acting in all environments of all seeds, and the updates that follow. The state that is given is used up."""
         return self._step(state, self._arrays, iteration)
 
-    def steps_after(self, iteration: int) -> int:
-        """Low-level steps of each seed in so many iterations."""
+    def num_steps(self, state: Training, iteration: int) -> float:
+        """Low-level steps of each seed so far."""
+        del state
         return iteration * self.config.num_environments * self.config.num_ticks
 
     def close(self) -> None:

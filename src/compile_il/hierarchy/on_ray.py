@@ -13,13 +13,14 @@ import socket
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from compile_il.array_names import named_leaves
 from compile_il.hierarchy.arena import TaskWorld
@@ -43,6 +44,14 @@ HTTP2_HEADER = 9
 HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0])
 MOST_DEATHS = 3
 """Actors that may die in a row for each that there is, before something else must be wrong."""
+
+
+class Progress(NamedTuple):
+    """All that training remembers from one iteration to the next."""
+
+    learned: Learned
+    num_steps: Float[Array, ""]
+    """Low-level steps so far. No integer: JAX's end at two thousand million."""
 
 
 def require_ray() -> Any:
@@ -106,15 +115,14 @@ class OnRay:
         self._check_room()
         self._model = self._ray.put(pack(model))
         self._waiting: list[Trajectory] = []
-        self._num_steps = 0
 
-    def start(self) -> Learned:
+    def start(self) -> Progress:
         """A fresh agent."""
-        return self.learner.start(jax.random.key(self.config.seed))
+        return Progress(self.learner.start(jax.random.key(self.config.seed)), jnp.array(0.0))
 
-    def step(self, learned: Learned, iteration: int) -> tuple[Learned, Statistics]:
+    def step(self, state: Progress, iteration: int) -> tuple[Progress, Statistics]:
         """As many trajectories as there are environments, and the updates that follow from them."""
-        config = self.config
+        config, learned = self.config, state.learned
         self._began = iteration if self._began is None else self._began
         cost, total = self.learner.entropy_cost(iteration), Counts()
         losses: list[Losses] = []
@@ -123,23 +131,22 @@ class OnRay:
             learned, loss = self._update(learned, batch, cost)
             losses.append(loss)
             total = total.plus(counts)
-        self._num_steps += total.num_steps
         mean = jax.tree.map(lambda *leaves: jnp.mean(jnp.stack(leaves)), *losses)
         found = {name: jnp.array([value]) for name, value in total._asdict().items()}
-        return learned, Statistics(
+        return Progress(learned, state.num_steps + total.num_steps), Statistics(
             **found, policy_loss=mean.policy[None], baseline_loss=mean.baseline[None], entropy=mean.entropy[None]
         )
 
-    def steps_after(self, iteration: int) -> int:
-        """Low-level steps since actors were started; how many an iteration has is for the options to say."""
+    def num_steps(self, state: Progress, iteration: int) -> float:
+        """Low-level steps so far; how many an iteration has is for the options to say."""
         del iteration
-        return self._num_steps
+        return float(state.num_steps)
 
-    def players(self, learned: Learned) -> list[Player]:
+    def players(self, state: Progress) -> list[Player]:
         """What has been learned, in single precision."""
         full = dataclasses.replace(self.config, half_precision=False)
         learner = Learner(full, self._stage.agent_maker(full, self.model))
-        return [Player(learner.agent(learned.params), self.config, self.world, self.model)]
+        return [Player(learner.agent(state.learned.params), self.config, self.world, self.model)]
 
     @property
     def actors(self) -> list[Any]:
