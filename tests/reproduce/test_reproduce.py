@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from matplotlib.figure import Figure
 
 from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
 from compile_il.config import Config
 from compile_il.hierarchy import AgentConfig, OnDevice
-from compile_il.reproduce import agents, parts, runner, studies
+from compile_il.reproduce import agents, parts, pictures, runner, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
 from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import Scale, StudyName
@@ -175,12 +176,18 @@ def test_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(studies, "make_study", lambda name, scale: studies.Study(name, "a title", (PART,)))
+    drawing = pictures.Picture("drawing", "a caption", lambda: Figure((1, 1)))
+    monkeypatch.setattr(pictures, "pictures_of", lambda result: [drawing] if "tiny" in result["figures"] else [])
     main(["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path), "--work", str(tmp_path / "work")])
     result = json.loads((tmp_path / "table1.json").read_text())
     assert result["config"]["scale"] == "smoke"
     assert result["seeds"] == [0, 1]
     assert result["wall_time"] == pytest.approx(result["figures"]["tiny"]["wall_time"], abs=0.01)
-    assert "table1, smoke" in capsys.readouterr().out
+    said = "".join(capsys.readouterr().out.split())
+    assert "table1,smoke" in said
+    drawn = tmp_path / "work" / "smoke" / "images" / "drawing.png"
+    assert str(drawn) in said
+    assert pictures.drawn_from(tmp_path / "table1.json").encode() in drawn.read_bytes()
 
 
 def test_parts_that_differ_in_scoring_alone_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

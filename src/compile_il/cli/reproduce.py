@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 from rich.box import SIMPLE_HEAD
@@ -22,8 +22,8 @@ class Reproduce:
 
     compile-il reproduce table1 --scale short
 
-    What is interrupted goes on where it was when it is started again, and what is done is not done again. This writes
-    numbers; the page with tables and pictures of all that has been run is made of them by
+    What is interrupted goes on where it was when it is started again, and what is done is not done again. Numbers go
+    to --results, figures are drawn into --work. A page with tables and figures of all that has been run is made by
 
     python -m compile_il.reproduce.page PAGE.md --results results
     """
@@ -35,7 +35,7 @@ class Reproduce:
     results: Path = Path("results")
     """Folder of the result files."""
     work: Path = Path("runs/reproduce")
-    """Folder for what is under way."""
+    """Folder for what is under way, and for drawings."""
     jobs: int = 1
     """Models under way at once, each in a process of its own; they share the accelerator."""
 
@@ -67,6 +67,15 @@ class Reproduce:
             for table in cell_tables(f"{name}, {self.scale}", study_cells(result), console.width):
                 console.print(table, "")
             say(console, f"{name}: ", (str(out), "bold"))
+            for drawing in self._draw(result, out):
+                say(console, f"{name}: ", (str(drawing), "bold"))
+
+    def _draw(self, result: dict[str, Any], source: Path) -> list[Path]:
+        from compile_il.reproduce.pictures import pictures_of, save_picture
+
+        folder = self.work / self.scale / "images"
+        folder.mkdir(parents=True, exist_ok=True)
+        return [save_picture(picture, folder, source) for picture in pictures_of(result)]
 
     def _run_several(self, names: tuple[StudyName, ...]) -> None:
         from compile_il.reproduce.several import jobs_left, run_several

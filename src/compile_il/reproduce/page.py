@@ -2,8 +2,8 @@
 
     python -m compile_il.reproduce.page docs/results.md --results results
 
-The command that makes a result file draws nothing. Pictures go to `images/` beside the page, so that a page can be made
-of any folder of results, finished or not: studies without a result file are left out.
+Pictures go to `images/` beside the page, so that a page can be made of any folder of results, finished or not: studies
+without a result file are left out.
 """
 
 import dataclasses

@@ -66,12 +66,14 @@ def _portraits(result: dict[str, Any]) -> list[Picture]:
     return pictures
 
 
-def save_picture(picture: Picture, folder: Path, source: Path) -> None:
+def save_picture(picture: Picture, folder: Path, source: Path) -> Path:
     """Draws into `folder/NAME.png`, with a note of the file that the numbers came from."""
-    with replace_file(folder / f"{picture.name}.png") as temporary:
+    target = folder / f"{picture.name}.png"
+    with replace_file(target) as temporary:
         # No version of the program that drew it: pictures of the same numbers shall be the same bytes.
         metadata = {"Software": None, "Source": drawn_from(source)}
         picture.draw().savefig(temporary, format="png", bbox_inches="tight", pad_inches=0.08, metadata=metadata)
+    return target
 
 
 def drawn_from(source: Path) -> str:
