@@ -19,8 +19,8 @@ AGENT_COLORS = {
     "VAE-BC": "#b07aa1",
     "low-level": "#7d7d7d",
 }
-SMOOTHING = 0.7
-"""Share of what came before in each point of a smoothed curve."""
+REACH = 1
+"""Points on either side that a smoothed one is the mean of."""
 GUIDE = "#e3e1dc"
 
 
@@ -43,13 +43,15 @@ def panels_of(result: dict[str, Any]) -> dict[str, dict[str, Curve]]:
 
 
 def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Exponential smoothing; what is not a number is left out."""
-    smoothed, so_far = [], np.nan
-    for value in values:
-        if not np.isnan(value):
-            so_far = value if np.isnan(so_far) else SMOOTHING * so_far + (1 - SMOOTHING) * value
-        smoothed.append(so_far)
-    return np.array(smoothed)
+    """The mean of each point and its neighbours, which does not come late where a curve rises or falls.
+
+    What is not a number stays so, and counts for none of its neighbours.
+    """
+    known = np.pad(~np.isnan(values), REACH)
+    window = np.ones(2 * REACH + 1)
+    total = np.convolve(np.pad(np.nan_to_num(values), REACH), window, mode="valid")
+    mean = total / np.maximum(np.convolve(known, window, mode="valid"), 1)
+    return np.where(np.isnan(values), np.nan, mean)
 
 
 def draw_curves(result: dict[str, Any]) -> Figure:
@@ -64,6 +66,8 @@ def draw_curves(result: dict[str, Any]) -> Figure:
     grid = figure.subplots(num_rows, num_columns, squeeze=False, sharey=True).ravel()
     for axes, (panel, curves) in zip(grid, panels.items(), strict=False):
         _draw_panel(axes, panel, curves)
+    for axes in grid[::num_columns]:
+        axes.set_ylabel("episodes solved, %", fontsize=7.5, color=INK)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     agents = list(dict.fromkeys(agent for curves in panels.values() for agent in curves))
