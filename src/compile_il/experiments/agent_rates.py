@@ -1,28 +1,30 @@
-"""At which learning rate, with and without a limit for what one iteration may change, agents learn where to go.
+r"""At which learning rate, with and without a limit for what one iteration may change, agents learn.
 
     python -m compile_il.experiments.agent_rates --out results/agent-rates.json
+    python -m compile_il.experiments.agent_rates --out results/agent-rates-pickup.json --world grid-pickup \
+        --reward sparse --skills runs/pickup --agent hierarchical --max-skill-steps 10 --num-decisions 32
 
-The paper's agents have Adam with a rate of 0.001. Here low-level agents learn in several ways from the same number of
-steps, in the panel of the paper's figure 5 in which they have the least to explore.
+The paper's agents have Adam with a rate of 0.001 and no limit. Here agents learn in several ways from the same number
+of steps: by default low-level ones, in the panel of the paper's figure 5 in which they have the least to explore.
 """
 
 import dataclasses
 import itertools
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
 
 from compile_il.hierarchy.on_device import OnDevice, Statistics
 from compile_il.hierarchy.settings import AgentConfig
+from compile_il.model import Model
+from compile_il.model_files import load
 from compile_il.reproduce.agents import MAX_STEPS, NUM_POINTS
 from compile_il.results import write_result
 from compile_il.worlds import make_world
-
-PANEL: dict[str, Any] = {"num_tasks": 3, "reward": "dense"}
-WORLD = "grid-visit"
+from compile_il.worlds.world import Reward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,14 @@ class Run:
 
     out: Path
     """Result file."""
+    world: Literal["grid-visit", "grid-pickup"] = "grid-visit"
+    """Where."""
+    num_tasks: int = 3
+    """Tasks of each level."""
+    reward: Reward = "dense"
+    """For each task, or where all are done."""
+    skills: Path | None = None
+    """Model whose skills agents have; None for agents without."""
     rates: tuple[tuple[float, float | None], ...] = ((1e-3, None), (3e-4, None), (1e-3, 1e-4))
     """Learning rates, each with the one it falls to, None where it stays the same."""
     max_changes: tuple[float | None, ...] = (None, 0.2)
@@ -47,25 +57,27 @@ def main(run: Run) -> None:
     """Learns and writes."""
     began = time.perf_counter()
     figures = []
+    panel: dict[str, Any] = {"num_tasks": run.num_tasks, "reward": run.reward, "max_steps": MAX_STEPS}
+    world: Any = make_world(run.world, **panel)
+    model = None if run.skills is None else load(run.skills)
     iterations = max(run.num_steps // (run.config.num_ticks * run.config.num_environments), 1)
     config = dataclasses.replace(run.config, num_iterations=iterations)
     for limit, (first, last) in itertools.product(run.max_changes, run.rates):
         chosen: dict[str, Any] = {"learning_rate": first, "final_learning_rate": last, "max_change": limit}
-        figures.append(learn(dataclasses.replace(config, **chosen)))
+        figures.append(learn(dataclasses.replace(config, **chosen), world, model))
         print(chosen, figures[-1]["success"], flush=True)
     write_result(
         run.out,
-        config={"world": WORLD, **PANEL, "max_steps": MAX_STEPS, **config.to_json()},
+        config={"world": run.world, **panel, "skills": model and model.config.to_json(), **config.to_json()},
         seeds=list(range(run.config.num_seeds)),
         wall_time=time.perf_counter() - began,
         figures={"variants": figures},
     )
 
 
-def learn(config: AgentConfig) -> dict[str, Any]:
+def learn(config: AgentConfig, world: Any, model: Model | None) -> dict[str, Any]:
     """What one variant was told, and the success of its seeds as they learned."""
-    world: Any = make_world(WORLD, max_steps=MAX_STEPS, **PANEL)
-    training = OnDevice(config, world)
+    training = OnDevice(config, world, model)
     state, happened = training.start(), list[Statistics]()
     began = time.perf_counter()
     for iteration in range(config.num_iterations):
