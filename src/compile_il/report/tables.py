@@ -6,6 +6,7 @@ A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table 
 """
 
 import functools
+import itertools
 import json
 import re
 import sys
@@ -165,11 +166,12 @@ def speed_of_training(inference: str) -> str:
 def window() -> str:
     """Policies with and without a memory, where the world is seen through a window."""
     rows = []
-    for name, policies in (("window-exact-cpu", "see the present"), ("window-exact-recurrent-cpu", "remember")):
-        for tasks, scores in read_result(name)["figures"]["scores"].items():
+    kinds = (("", "policies that see the present"), ("-recurrent", "policies that remember"))
+    for engine, (kind, policies) in itertools.product(("exact", "relaxed"), kinds):
+        for tasks, scores in read_result(f"window-{engine}{kind}-cpu")["figures"]["scores"].items():
             columns = ("boundary_accuracy", "reconstruction", "exact_match", "online")
             ours = [spread([score[column] for score in scores]) for column in columns]
-            rows.append([f"policies that {policies}, {tasks} tasks", *ours])
+            rows.append([f"{engine}, {policies}, {tasks} tasks", *ours])
     return markdown_table(["per cent", "boundaries", "reconstruction", "exact match", "online success"], rows)
 
 
