@@ -78,9 +78,9 @@ def held_back(
 
         A_n, and 0 where A_n < 0 and π/μ < 1 - ε, or A_n > 0 and π/μ > 1 + ε
 
-    The clipping of PPO (Schulman et al., 2017, equation 7). Weights that are cut at 1 do not balance: where the
-    baseline is too high, what was chosen is pushed down by all of its samples, and what has taken its place, of which
-    there are few, is not (docs/decisions.md, "A choice is not pushed far by the same trajectories").
+    The clipping of PPO (Schulman et al., 2017, equation 7). Agents that learn many times from the trajectories of one
+    policy can give up in one iteration what they always chose; for what is known of it, and what is not, see
+    docs/decisions.md, "A choice is not pushed far by the same trajectories".
 
     Args:
       advantages: A_n of V-trace.

@@ -38,7 +38,9 @@ NOTES: dict[StudyName, str] = {
     ),
     "figure5": (
         "Agents draw options with their own probabilities, as while they learned; the file also has their success with "
-        "the most probable one. Seeds are those of agents: in a world, all of one kind have the skills of one model."
+        "the most probable one. Seeds are those of agents: in a world, all of one kind have the skills of one model. "
+        "Settings were chosen on these levels, and the exact engine's skills were trained longer, with larger policies "
+        "and, for visits, more of them (docs/decisions.md, hierarchical reinforcement learning)."
     ),
     "qualitative": "One model of each kind, after all of its training or after a hundredth of it.",
 }

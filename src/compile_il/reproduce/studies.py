@@ -43,7 +43,7 @@ AGENT_SIZES: dict[Scale, dict[str, Any]] = {
 }
 """Of agents; the paper does not say how long its agents learn."""
 VISIT_SKILLS = 32
-"""Of the exact engine. One call of the best of 10 skills arrives at 96 % of all things, of 32 at 99 %."""
+"""Of the exact engine. In a trial one call of the best of 10 skills arrived at 96 % of all things, of 32 at 99 %."""
 AGENT_SKILL_UNITS = 128
 """Hidden units of the models whose skills agents have, as in the paper."""
 AGENT_SKILL_STEPS = 10
