@@ -97,3 +97,17 @@ def test_results_say_where_they_come_from(tmp_path: Path) -> None:
     assert result["figures"] == {"rate": 5}
     assert result["hardware"]["platform"] == "cpu"
     assert result["commit"]
+
+
+def test_numbers_of_a_result_stand_in_one_line(tmp_path: Path) -> None:
+    figures = {
+        "curve": [[0.5, None, 1], [-1e-3, True]],
+        "words": ["a [\n1,\n 2]", "b"],
+        "none": [],
+        "deep": [{"x": [1, 2]}],
+    }
+    write_result(tmp_path / "x.json", config={}, seeds=[0, 1], wall_time=1.0, figures=figures)
+    text = (tmp_path / "x.json").read_text()
+    assert json.loads(text)["figures"] == figures
+    assert '"seeds": [0, 1],\n' in text
+    assert "      [0.5, null, 1],\n      [-0.001, true]\n" in text

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import platform
+import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,4 +76,9 @@ def write_result(
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(path) as temporary:
-        temporary.write_text(json.dumps(result, indent=2) + "\n")
+        temporary.write_text(_in_few_lines(json.dumps(result, indent=2)) + "\n")
+
+
+def _in_few_lines(text: str) -> str:
+    """Indented JSON with each list of plain numbers in one line; strings have no line breaks, and stay as they are."""
+    return re.sub(r'\[\n([^][{}"]*)\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", text)

@@ -14,7 +14,7 @@ from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
 from compile_il.config import Config
 from compile_il.hierarchy import AgentConfig, OnDevice
-from compile_il.reproduce import agents, parts, pictures, runner, studies
+from compile_il.reproduce import agents, page, parts, pictures, runner, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
 from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import Scale, StudyName
@@ -79,6 +79,29 @@ def test_results_of_another_scale_stay(tmp_path: Path) -> None:
     runner.check_scale(there, "short")
     with pytest.raises(ValueError, match=r"table1\.json has results of scale short, not smoke"):
         runner.check_scale(there, "smoke")
+
+
+def test_what_is_done_so_far_can_be_written(tmp_path: Path) -> None:
+    work, out = tmp_path / "work", tmp_path / "table1.json"
+    second = dataclasses.replace(PART, name="second", config=dataclasses.replace(TINY, num_seeds=1))
+    study = studies.Study("table1", "a title", (PART, second))
+
+    def write(study: studies.Study, *, so_far: bool) -> dict[str, Any]:
+        return runner.reproduce(study, "smoke", work=work, out=out, say=print, so_far=so_far)
+
+    with pytest.raises(ValueError, match=r"Nothing of table1 is done in .*work, at scale smoke"):
+        write(study, so_far=True)
+    assert not out.exists()
+    whole = write(studies.Study("table1", "a title", (PART,)), so_far=False)
+    with pytest.raises(ValueError, match=r"table1\.json has all of table1, and .*work only 1 of 2 parts"):
+        write(study, so_far=True)
+    out.unlink()
+    partial = write(study, so_far=True)
+    assert partial["figures"] == whole["figures"]
+    assert partial["config"] == whole["config"] | {"not_run": ["second"]}
+    assert page.provenance(partial).startswith("Not run yet: second. Scale: smoke")
+    assert "not_run" not in write(study, so_far=False)["config"]
+    assert page.provenance(write(study, so_far=True)).startswith("Scale: smoke")
 
 
 def test_every_panel_has_every_agent() -> None:

@@ -38,6 +38,8 @@ class Reproduce:
     """Folder for what is under way, and for drawings."""
     jobs: int = 1
     """Models under way at once, each in a process of its own; they share the accelerator."""
+    so_far: bool = False
+    """Run nothing; show and write what is done by now, for one NAME."""
 
     def run(self, console: Console) -> None:
         """Runs the parts, and writes one file for each name."""
@@ -47,10 +49,12 @@ class Reproduce:
 
         if self.jobs < 1:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
+        if self.so_far and self.name == "all":
+            raise ValueError("--so-far shows one table or figure: name it.")
         names = get_args(StudyName) if self.name == "all" else (self.name,)
         for name in names:
             check_scale(self.results / f"{name}.json", self.scale)
-        if self.jobs > 1:
+        if self.jobs > 1 and not self.so_far:
             self._run_several(names)
         for name in names:
             out = self.results / f"{name}.json"
@@ -61,6 +65,7 @@ class Reproduce:
                     work=self.work,
                     out=out,
                     say=lambda words: say(console, words),
+                    so_far=self.so_far,
                 )
             except Stopped as stopped:
                 raise Interrupted(f"{stopped.where} To go on", []) from stopped

@@ -16,7 +16,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from compile_il.files import replace_file
+from compile_il.report.markdown import markdown_table
 from compile_il.report.scores import spread
+from compile_il.reproduce.draw import study_table
 from compile_il.reproduce.names import StudyName
 from compile_il.reproduce.paper import PAPER
 from compile_il.results import RESULTS
@@ -28,12 +30,6 @@ def read_result(name: str) -> dict[str, Any]:
     """One file of results, as `write_result` wrote it."""
     result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return result
-
-
-def markdown_table(headings: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown; all columns but the first are numbers and stand to the right."""
-    rule = ["---", *["---:"] * (len(headings) - 1)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [headings, rule, *rows])
 
 
 def speed_of_worlds() -> str:
@@ -225,6 +221,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "meaning": meaning,
     "reacher": functools.partial(reacher, "table1"),
     "reacher-sweeps": functools.partial(reacher, "table3"),
+    "agents": lambda: study_table(read_result("figure5")),
     "window": window,
     "speed-exact": functools.partial(speed_of_training, "exact"),
     "speed-relaxed": functools.partial(speed_of_training, "relaxed"),

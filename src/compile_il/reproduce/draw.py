@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from compile_il.report.markdown import markdown_table
 from compile_il.report.scores import SCORE_HEADINGS, interval, spread
-from compile_il.report.tables import markdown_table
 from compile_il.reproduce.paper import PAPER
 
 PAPERS = "paper: "

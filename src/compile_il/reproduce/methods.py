@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from compile_il.report.markdown import markdown_table
 from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS, spread
-from compile_il.report.tables import markdown_table
 from compile_il.reproduce.names import StudyName
 
 METHODS_INTRODUCTION = """On the same unseen levels. All methods are told how many segments there are; what older ones

@@ -39,8 +39,10 @@ NOTES: dict[StudyName, str] = {
     "figure5": (
         "Agents draw options with their own probabilities, as while they learned; the file also has their success with "
         "the most probable one. Seeds are those of agents: in a world, all of one kind have the skills of one model. "
-        "Settings were chosen on these levels, and the exact engine's skills were trained longer, with larger policies "
-        "and, for visits, more of them (docs/decisions.md, hierarchical reinforcement learning)."
+        "Skills of the exact engine were trained longer and with larger policies. Settings were chosen on other "
+        "levels, but for one: four agents had been scored on these at a rate of 0.001 before 0.0003 was taken for all "
+        "(docs/decisions.md, hierarchical reinforcement learning). Minutes are more than it takes: seven parts were "
+        "begun at that rate first, and for a while two commands counted the same seconds."
     ),
     "qualitative": "One model of each kind, after all of its training or after a hundredth of it.",
 }
@@ -112,8 +114,10 @@ def provenance(result: dict[str, Any]) -> str:
     """What it takes to make a study again, and how long that took."""
     parts = result["figures"].values()
     seeds = result["seeds"]
+    left = result["config"].get("not_run")
     return " ".join(
         [
+            *([f"Not run yet: {'; '.join(left)}."] if left else []),
             f"Scale: {result['config']['scale']} ({_iterations(result)}).",
             f"Seeds: {seeds[0]} to {seeds[-1]}." if len(seeds) > 1 else f"Seed: {seeds[0]}.",
             f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",

@@ -19,7 +19,11 @@ class ScaleError(ValueError):
     """A result file is there already, of another scale."""
 
 
-def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) -> dict[str, Any]:
+class SoFarError(ValueError):
+    """What is done so far was asked for, and that is nothing, or less than is there already."""
+
+
+def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so_far: bool = False) -> dict[str, Any]:
     """Makes a table or a figure, and gives what stands in its result file.
 
     Args:
@@ -28,16 +32,28 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
       work: a folder for what is under way; what is done there is not done again.
       out: the result file.
       say: is told how far it is.
+      so_far: run nothing, and leave out what is not done yet.
     """
-    found = {}
+    found, left = {}, []
     for part in study.parts:
         folder = part_folder(work, scale, study.name, part.name)
+        if so_far and not is_done(folder, part):
+            left.append(part.name)
+            continue
         with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
             done = run_part(part, folder, say, measure_of(part), trained=trained_folder(work, scale))
         found[part.name] = done | {"wall_time": seconds_had(folder)}
+    if not found:
+        raise SoFarError(f"Nothing of {study.name} is done in {work}, at scale {scale}: run it without --so-far.")
+    if left and _is_whole(out):
+        raise SoFarError(
+            f"{out} has all of {study.name}, and {work} only {len(found)} of {len(study.parts)} parts: "
+            "give another folder (--results), or move it away."
+        )
+    parts = {name: done["part"] for name, done in found.items()}
     write_result(
         out,
-        config={"study": study.name, "scale": scale, "parts": {name: done["part"] for name, done in found.items()}},
+        config={"study": study.name, "scale": scale, "parts": parts} | ({"not_run": left} if left else {}),
         seeds=list(range(study.num_seeds)),
         wall_time=sum(done["wall_time"] for done in found.values()),
         figures={name: {key: value for key, value in done.items() if key != "part"} for name, done in found.items()},
@@ -45,6 +61,13 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say) ->
     )
     result: dict[str, Any] = json.loads(out.read_text())
     return result
+
+
+def _is_whole(out: Path) -> bool:
+    """Whether there is a result from which nothing was left out."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return "not_run" not in json.loads(out.read_text())["config"]
+    return False
 
 
 def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
