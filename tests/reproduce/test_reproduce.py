@@ -142,6 +142,22 @@ def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monke
     assert parts.run_part(part, tmp_path, print, agents.teach) == found
     assert studies.Study("figure5", "a title", (part,)).num_seeds == 2
     assert runner.measure_of(part) is agents.teach
+    assert (tmp_path / f"agents-{part.learning}").is_dir()
+
+
+def test_agents_begin_anew_once_settings_have_changed() -> None:
+    part = AgentPart("a: hierarchical", "grid-visit", TINY, agent=AgentConfig(agent="hierarchical"))
+    others = [
+        dataclasses.replace(part, reward="sparse"),
+        dataclasses.replace(part, num_tasks=5),
+        dataclasses.replace(part, world="grid-pickup"),
+        dataclasses.replace(part, agent=dataclasses.replace(part.agent, learning_rate=3e-4)),
+        dataclasses.replace(part, config=dataclasses.replace(TINY, num_skills=4)),
+    ]
+    assert len({other.learning for other in [part, *others]}) == 6
+    assert dataclasses.replace(part, num_test=part.num_test + 1).learning == part.learning
+    alone = [dataclasses.replace(one, agent=AgentConfig(agent="low-level")) for one in (part, others[-1])]
+    assert alone[0].learning == alone[1].learning
 
 
 def figures(found: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.on_device import OnDevice
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.model import Model
-from compile_il.reproduce.parts import Part, Say
+from compile_il.reproduce.parts import Part, Say, fingerprint
 from compile_il.runs import holds_run
 from compile_il.training_log import read_log
 from compile_il.worlds import make_world
@@ -42,12 +42,19 @@ class AgentPart(Part):
         """Whether there are skills to be trained."""
         return self.agent.agent != "low-level"
 
+    @property
+    def learning(self) -> str:
+        """Short, and another one where agents learn otherwise, so that they begin anew once settings have changed."""
+        skills = self.training if self.needs_models else None
+        panel = {"world": self.world, "num_tasks": self.num_tasks, "reward": self.reward, "skills": skills}
+        return fingerprint(panel | {"agent": self.agent.to_json()})
+
 
 def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
     """Learning curves of all seeds, and how each does on unseen levels in the end: as it learned, and at its best."""
     assert isinstance(part, AgentPart), "others are scored or drawn"
     world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=MAX_STEPS)
-    run = folder / "agents"
+    run = folder / f"agents-{part.learning}"
     say(f"{part.name}: agents learn")
     model = models[0] if models else None
     training = OnDevice(part.agent, world, model)

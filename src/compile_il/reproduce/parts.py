@@ -64,8 +64,12 @@ class Part:
     @property
     def training(self) -> str:
         """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
-        what = {"world": self.world, "config": self.config.settled().to_json()}
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
+        return fingerprint({"world": self.world, "config": self.config.settled().to_json()})
+
+
+def fingerprint(what: dict[str, Any]) -> str:
+    """Short, and the same for the same plain values."""
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 
 Measure = Callable[[Part, list[Model], Path, Say], dict[str, Any]]
