@@ -196,9 +196,23 @@ def test_what_is_drawn_is_drawn_with_the_agents_probabilities() -> None:
     np.testing.assert_allclose(agent(situation).logits, 0)
     fair = dataclasses.replace(player, agent=agent)
     # The first of equal ones stays where it is, for 0.1 a step. Drawn ones stay at 0, go, come back and stay at 1.
-    np.testing.assert_allclose(fair.evaluate(num_levels=8).reward, 20.0, rtol=1e-4)
-    drawn = fair.evaluate(num_levels=64, sample=True).reward
+    np.testing.assert_allclose(fair.evaluate(num_levels=8, sample=False).reward, 20.0, rtol=1e-4)
+    drawn = fair.evaluate(num_levels=64).reward
     np.testing.assert_allclose(drawn, 200 * (0.25 * 0.1 + 0.25 * 1.0), rtol=0.05)
+
+
+def test_options_can_be_drawn_one_by_one() -> None:
+    world = TwoStates()
+    config = dataclasses.replace(SMALL, agent="low-level")
+    player = OnDevice(config, world).players(OnDevice(config, world).start())[0]
+    policy = jax.tree.map(jnp.zeros_like, player.agent.policy)
+    policy = eqx.tree_at(lambda layer: layer.bias, policy, jnp.log(jnp.array([0.2, 0.8])))
+    player = dataclasses.replace(player, agent=eqx.tree_at(lambda agent: agent.policy, player.agent, policy))
+    level = world.level(jax.random.key(0))
+    seen, rng = np.asarray(world.observe(level, world.start(level))), np.random.default_rng(0)
+    assert player.choose(seen) == 1
+    drawn = [player.choose(seen, rng=rng) for _ in range(400)]
+    np.testing.assert_allclose(np.mean(drawn), 0.8, atol=0.06)
 
 
 def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:

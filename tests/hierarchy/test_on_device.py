@@ -187,7 +187,7 @@ def test_skills_are_stopped_while_learning_and_afterwards(max_skill_steps: int |
     games = play_all(training.arena, Best(player.agent), jax.random.key(0))
     assert (games.num_steps == 10).all()
     assert (games.num_skills == expected).all()
-    played = player.evaluate(num_levels=config.num_levels)
+    played = player.evaluate(num_levels=config.num_levels, sample=False)
     assert (played.num_steps, played.num_decisions, played.skill_share) == (10, expected, 1)
 
 

@@ -64,14 +64,14 @@ class Player:
     world: TaskWorld | None
     model: Model | None
 
-    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = False) -> Played:
+    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = True) -> Played:
         """Plays one episode on each of some levels that no training has seen.
 
         Args:
           num_levels: how many.
           seed: of the levels.
-          sample: whether options are drawn with the agent's probabilities, as while it learned, instead of the most
-            probable one being called. One that always does the same in the same place may never get away from it.
+          sample: whether options are drawn with the agent's probabilities, as while it learned. Else the most probable
+            one is called; an agent that always does the same in the same place may never get away from it.
         """
         if self.world is None:
             raise HierarchyError(
@@ -92,8 +92,15 @@ class Player:
             skill_share=float(games.num_skills.sum() / games.num_decisions.sum()),
         )
 
-    def choose(self, observation: NDArray[Any], tasks: Sequence[int] = (0,), *, kind: str = TASK_KINDS[0]) -> int:
-        """The option that the agent prefers, by its number: first the environment's actions, then the skills.
+    def choose(
+        self,
+        observation: NDArray[Any],
+        tasks: Sequence[int] = (0,),
+        *,
+        kind: str = TASK_KINDS[0],
+        rng: np.random.Generator | None = None,
+    ) -> int:
+        """The option that the agent chooses, by its number: first the environment's actions, then the skills.
 
         `compile_il.hierarchy.SkillEnv` runs what it chooses.
 
@@ -101,6 +108,7 @@ class Player:
           observation: what is seen.
           tasks: the object types of the tasks that remain, the current one first; environments without have one.
           kind: of the tasks.
+          rng: draws the option with the agent's probabilities, as while it learned; None for the most probable one.
         """
         if np.shape(observation) != self.agent.observation_shape:
             raise HierarchyError(
@@ -114,7 +122,8 @@ class Player:
             raise HierarchyError(f"tasks are {list(tasks)}: give object types from 0 to {num_types - 1}, at least one.")
         told = [*tasks, *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
         given = (jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(told, jnp.int32))
-        return int(_choose_best(self.agent, Situation(*given)))
+        probs = np.asarray(_option_probs(self.agent, Situation(*given)), np.float64)
+        return int(probs.argmax() if rng is None else rng.choice(len(probs), p=probs / probs.sum()))
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes `agent/` and, where it has some, `skills/` into a folder; `load_player` reads them.
@@ -133,8 +142,8 @@ class Player:
 
 
 @eqx.filter_jit
-def _choose_best(agent: Agent, situation: Situation) -> Array:
-    return agent.choose_best(situation).option
+def _option_probs(agent: Agent, situation: Situation) -> Array:
+    return jax.nn.softmax(agent(situation).logits)
 
 
 def load_player(folder: str | os.PathLike[str]) -> Player:

@@ -51,7 +51,7 @@ class AgentPart(Part):
 
 
 def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-    """Learning curves of all seeds, and how each does on unseen levels in the end: as it learned, and at its best."""
+    """Learning curves of all seeds, and how each does on unseen levels: as it learned, and not exploring."""
     assert isinstance(part, AgentPart), "others are scored or drawn"
     world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=MAX_STEPS)
     run = folder / f"agents-{part.learning}"
