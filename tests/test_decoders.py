@@ -55,7 +55,10 @@ def cut_up(
         end, logits = length, p.code_bias  # an empty segment has seen nothing
         if begin < length:
             known = length if m == count - 1 else ends and ends[m]
-            end, _, logits = twin.cut(p, inputs, begin, length, known, config.readout)
+            spare = (
+                count - 1 - m if codes else 0
+            )  # a step for each segment that is still to come, where they are listed
+            end, _, logits = twin.cut(p, inputs, begin, length, known, config.readout, spare)
         code, log_prob = choose(logits, config, codes and codes[m])
         for t in range(begin, end):
             log_prob += np.log(action_prob(skills, demos.observations[i][t], vectors[t], code, FLOOR))

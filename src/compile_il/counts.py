@@ -31,9 +31,10 @@ def labelled_counts(demos: Demonstrations) -> NDArray[np.int64] | None:
     return counts if counts.all() else None
 
 
-def with_counts(demos: Demonstrations, num_segments: Counts) -> Demonstrations:
-    """The same demonstrations, with labels that tell the number of segments of each."""
-    counts, labels = told_counts(num_segments, demos), demos.labels
+def with_counts(demos: Demonstrations, num_segments: Counts, *, some_empty: bool = False) -> Demonstrations:
+    """The same demonstrations, with labels that tell the number of segments of each, but for those that are empty."""
+    counts = np.minimum(told_counts(num_segments, demos, some_empty=some_empty), demos.lengths)
+    labels = demos.labels
     nothing = [np.zeros(0, np.int64)] * len(demos)
     before = nothing if labels is None or labels.segment_codes is None else labels.segment_codes
     for i, (sketch, count) in enumerate(zip(before, counts, strict=True)):
@@ -45,6 +46,13 @@ def with_counts(demos: Demonstrations, num_segments: Counts) -> Demonstrations:
     if labels is None:
         return demos.with_labels(segment_codes=sketches)
     return demos.with_labels(labels.boundaries, labels.codes, sketches)
+
+
+def counts_by_labels(demos: Demonstrations, otherwise: int) -> int | NDArray[np.int64]:
+    """As many segments as labels list for each demonstration, and so many where they do not."""
+    if demos.labels is None or demos.labels.segment_codes is None:
+        return otherwise
+    return np.array([len(sketch) or otherwise for sketch in demos.labels.segment_codes])
 
 
 def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False) -> NDArray[np.integer]:

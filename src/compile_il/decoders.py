@@ -89,7 +89,7 @@ def decode_by_recognition(
     lengths, told = jnp.asarray(batch.lengths), told_in(batch, counts, most)
 
     def one(frames: Frames, length: Int[Array, ""], count: Int[Array, ""], told: Told) -> Found:
-        hard = segment(skills.recognition, frames.inputs, length, most, readout, count, told.ends)
+        hard = segment(skills.recognition, frames.inputs, length, most, readout, count, told.ends, told.listed)
         begins = jnp.pad(hard.ends[:-1], (1, 0))
         codes, log_prior = codes_of(skills, hard, told)
         used = begins < length

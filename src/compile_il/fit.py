@@ -103,7 +103,8 @@ def _settle_counts(
     elif isinstance(counts, list | tuple | np.ndarray):
         if not isinstance(demos, Demonstrations):
             raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
-        demos, settings = with_counts(demos, counts), settings | {"num_segments": None}
+        demos = with_counts(demos, counts, some_empty=settings.get("inference", config.inference) == "relaxed")
+        settings = settings | {"num_segments": None}
     told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None
     if told is not None and settings.get("num_segments", config.num_segments) is None:
         if settings.get("inference", config.inference) == "relaxed":

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compile_il.batches import Batch, batch_of, pick
 from compile_il.config import Config
-from compile_il.counts import Counts, told_counts, unknown_count
+from compile_il.counts import Counts, counts_by_labels, told_counts, unknown_count
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.recursion import exactly
@@ -122,7 +122,7 @@ class Model:
         Args:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
           num_segments: how many segments to find, one number or one per demonstration, or "unknown" to find their
-            number too; by default what the model was trained with.
+            number too; by default as many as labels list, and where they do not, what the model was trained with.
           decoder: "exact" sums over all segmentations; "recognition" asks the recognition model for one segment after
             the other, as in the paper. By default the one that the model was trained with; a model of relaxed training
             with categorical codes can be decoded either way.
@@ -171,8 +171,10 @@ class Model:
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
-        trained_with = "unknown" if self.config.num_segments is None else self.config.num_segments
-        asked = trained_with if num_segments is None else num_segments
+        asked = num_segments
+        if asked is None:
+            trained_with = self.config.num_segments
+            asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
         if isinstance(asked, str) and decoder == "recognition":
             instead = "pass their number" if self.config.codes == "gaussian" else 'or pass decoder="exact"'
             raise ValueError(f"The recognition model must be told how many segments there are: {instead}.")

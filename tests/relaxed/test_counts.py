@@ -58,6 +58,37 @@ def test_a_list_of_numbers_is_taken() -> None:
     assert (model.config.num_segments, model.config.counts_told) == (3, True)
     found = model.segment(demos, num_segments=[2, 3, 1, 3, 2])
     assert all(len(skills) <= count for skills, count in zip(found.skills, [2, 3, 1, 3, 2], strict=True))
+    # The third has two steps.
+    more = cil.fit(demos, config=CONFIG, num_segments=[2, 3, 3, 3, 2], num_iterations=1, progress=False)
+    assert more.config.num_segments == 3
+    found = more.segment(demos, num_segments=[2, 3, 3, 3, 2])
+    assert len(found.skills[2]) <= 2
+
+
+def test_what_labels_tell_is_found(model: cil.Model) -> None:
+    """By a recognition model that knows nothing: listed segments all have a step, told cuts are certain."""
+    codes = [[0, 1], [2, 2, 1], [3, 0], [1], []]
+    listed = demonstrations().with_labels(segment_codes=[np.array(each, int) for each in codes])
+    found = model.segment(listed)
+    for i in range(4):
+        assert found.skills[i].tolist() == codes[i]
+    assert 1 <= len(found.skills[4]) <= 3
+    with pytest.raises(cil.DemonstrationError, match="demonstration 0 give codes of 2 segments, and there are 3"):
+        model.segment(listed, 3)
+    inner_cuts = [[3, 4], [2, 7], [1], [], []]
+    boundaries = [np.isin(np.arange(n), inner).astype(int) for n, inner in zip(LENGTHS, inner_cuts, strict=True)]
+    boundaries[3][:] = boundaries[4][:] = -1
+    cut = demonstrations().with_labels(boundaries=boundaries, segment_codes=[[-1] * 3, [-1] * 3, [-1] * 2, [], []])
+    found = model.segment(cut)
+    assert [found.boundaries[i].tolist() for i in range(3)] == [[3, 4], [2, 7], [1]]
+    for i in range(3):
+        np.testing.assert_array_equal(found.boundary_probs[i] == 1, np.isin(np.arange(LENGTHS[i]), found.boundaries[i]))
+        np.testing.assert_array_equal(found.boundary_probs[i][boundaries[i] == 0], 0)
+
+
+@pytest.fixture(scope="module")
+def model() -> cil.Model:
+    return cil.fit(demonstrations(), config=CONFIG, num_iterations=1, progress=False)
 
 
 def test_labels_of_some_leave_others_as_they_are() -> None:

@@ -97,7 +97,7 @@ def code_noise(kind: str) -> Any:
 
 def nothing_told() -> Told:
     nothing = jnp.full((NUM_SEQUENCES, NUM_SEGMENTS), UNKNOWN)
-    return Told(nothing, nothing, jnp.full(NUM_SEQUENCES, NUM_SEGMENTS))
+    return Told(nothing, nothing, jnp.full(NUM_SEQUENCES, NUM_SEGMENTS), jnp.zeros(NUM_SEQUENCES, bool))
 
 
 def embedded(p: dict[str, Any], kind: str) -> Any:

@@ -19,4 +19,4 @@ def untold_terms(found: Inference, log_codes: Any, log_policy: Any, length: jax.
     chosen = RelaxedSettings(num_segments=num_segments, **(plain | settings))
     nothing = jnp.full(num_segments, UNKNOWN)
     codes = Codes(mixed_log_policy(log_codes, log_policy), code_losses(found.code_logits, nothing, chosen.beta_codes))
-    return loss_terms(found, codes, Told(nothing, nothing, jnp.array(num_segments)), length, chosen)
+    return loss_terms(found, codes, Told(nothing, nothing, jnp.array(num_segments), jnp.array(False)), length, chosen)

@@ -330,17 +330,19 @@ class TwinCut(NamedTuple):
     code_logits: Array
 
 
-def cut(p: TwinParameters, inputs: Array, begin: int, length: int, end: int | None, readout: str) -> TwinCut:
+def cut(
+    p: TwinParameters, inputs: Array, begin: int, length: int, end: int | None, readout: str, spare: int = 0
+) -> TwinCut:
     """One segment of what is left, which is a demonstration of its own: the network starts anew with its first step.
 
-    The segment ends at the likeliest place, unless told where.
+    The segment ends at the likeliest place, unless told where, and leaves so many steps over.
     """
     rest = inputs[begin : length + 1]
     encodings = lstm_pass(p, rest, np.ones(len(rest)))
     probs = np.zeros(len(inputs))
     probs[begin : length + 1] = softmax(boundary_logits(p, encodings, length - begin))
     if end is None:
-        end = int(np.argmax(probs))
+        end = int(np.argmax(probs[: length - spare + 1]))
     size = end - begin
     if readout == "last":
         weights = np.array([1.0 if t == size - 1 else 0.0 for t in range(len(rest))])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from compile_il.demos import UNKNOWN
 from compile_il.log_space import LOG_ZERO
@@ -23,7 +23,7 @@ class HardSegments(NamedTuple):
     ends: Int[Array, " M"]
     """b_1 .. b_M; the last one is the demonstration's length. A segment may be empty once the end is reached."""
     boundary_probs: Float[Array, "M times"]
-    """q(b_i = t) given the cuts before it; of the last segment, and of empty ones, all zero."""
+    """q(b_i = t) given the cuts before it, one where it is told; of the last segment, and of empty ones, all zero."""
     code_logits: Float[Array, "M codes"]
 
 
@@ -35,6 +35,7 @@ def segment(
     readout: Readout = "last",
     count: Int[Array, ""] | None = None,
     told_ends: Int[Array, " M"] | None = None,
+    none_empty: Bool[Array, ""] | None = None,
 ) -> HardSegments:
     """Finds the most probable end of each segment, cuts, and goes on with the rest.
 
@@ -46,6 +47,7 @@ def segment(
       readout: where codes are read.
       count: M of this demonstration, if it is less; segments beyond it are empty.
       told_ends: boundaries that are known and taken as they are, or `UNKNOWN`.
+      none_empty: whether each of the `count` segments is known to have a step, so that some must be left for the rest.
     """
     times, projected = jnp.arange(inputs.shape[0]), project(recognition.cell, inputs)
     last = jnp.array(num_segments if count is None else count) - 1
@@ -56,7 +58,8 @@ def segment(
         # A state of zero until the segment begins is a network that starts there.
         encodings = encode_projected(recognition.cell, projected, (times >= begin).astype(projected.dtype))
         logits = recognition.boundary_logits(encodings, length)
-        allowed = jnp.where(times > begin, logits, 2 * LOG_ZERO)
+        latest = length if none_empty is None else length - jnp.where(none_empty, last - i, 0)
+        allowed = jnp.where((times > begin) & (times <= latest), logits, 2 * LOG_ZERO)
         likeliest = jnp.argmax(allowed)
         over = (i >= last) | (begin >= length)
         end = jnp.where(over, length, jnp.where(told_end == UNKNOWN, likeliest, told_end))
@@ -66,7 +69,7 @@ def segment(
             inside = (times >= begin) & (times < end)
             scores = recognition.attention(encodings)
             weights = read_attentively(scores, jnp.where(inside, 0.0, LOG_ZERO), length)
-        probs = jnp.where(over, 0.0, jax.nn.softmax(allowed))
-        return end, HardSegments(end, probs, weights @ recognition.code_logits(encodings))
+        probs = jnp.where(told_end == UNKNOWN, jax.nn.softmax(allowed), times == told_end)
+        return end, HardSegments(end, jnp.where(over, 0.0, probs), weights @ recognition.code_logits(encodings))
 
     return jax.lax.scan(find, jnp.array(0), (jnp.arange(num_segments), told))[1]

@@ -22,6 +22,8 @@ class Told(NamedTuple):
     codes: Int[Array, " M"]
     num_segments: Int[Array, ""]
     """How many segments there are; what is left of M is empty."""
+    listed: Bool[Array, ""]
+    """Whether labels list the segments in order, so that each of them has a step."""
 
     @property
     def boundaries_told(self) -> Bool[Array, ""]:
@@ -59,7 +61,7 @@ def told_by(
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
     codes_told = jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
     ends = jnp.where(jnp.arange(num_segments) < count - 1, jnp.append(inner, length), length)
-    return Told(ends, codes_told, jnp.asarray(count))
+    return Told(ends, codes_told, jnp.asarray(count), jnp.any(sketch == NO_SEGMENT))
 
 
 def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
@@ -99,7 +101,7 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
                 f"The labels of demonstration {i} tell codes of steps without its boundaries: the recognition model "
                 f"needs both, or codes of segments (segment_codes); {_INSTEAD}."
             )
-        if len(sketch) > counts[i]:
+        if len(sketch) not in (0, counts[i]):
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(sketch)} segments, and there are {counts[i]}: "
                 "change num_segments, or the labels."
