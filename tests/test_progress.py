@@ -2,6 +2,7 @@
 
 import pytest
 
+from compile_il import progress
 from compile_il.progress import Check, ProgressBar
 
 CHECK = Check(
@@ -41,3 +42,12 @@ def test_without_a_terminal_there_is_no_bar_but_what_was_decided_is_said(capsys:
     text = shown(CHECK, capsys, shown=None)
     assert "loss" not in text
     assert "Kept" in text
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    first = shown(CHECK, capsys, shown=None).splitlines()[0]
+    assert first == "9381/10000  loss 1123.46  held-out -1234.57  boundaries 100.0 %"
+    assert shown(CHECK, capsys, shown=False) == ""

@@ -1,12 +1,16 @@
-"""What people see while a model is trained: a bar with the last scores beside it."""
+"""What people see while a model is trained: a bar with the last scores beside it, or a line now and then."""
 
 import sys
+import time
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
+
+LINE_SECONDS = 60.0
+"""Between two lines, where there is no terminal to show a bar."""
 
 
 class Check(NamedTuple):
@@ -42,7 +46,7 @@ class ProgressBar:
     Args:
       total: iterations in all.
       done: iterations that were done before.
-      shown: whether to show it; by default where standard error is a terminal.
+      shown: whether to show it; by default where standard error is a terminal, and else a line once a minute.
     """
 
     def __init__(self, total: int, done: int, shown: bool | None):
@@ -58,6 +62,7 @@ class ProgressBar:
         self._bar = Progress(*columns, console=Console(stderr=True), disable=not self.shown, expand=True)
         self._task = self._bar.add_task("compiling", total=total, completed=done)
         self._words = ""
+        self._last_line = time.monotonic()
 
     def advance(self) -> None:
         """One more iteration."""
@@ -67,6 +72,10 @@ class ProgressBar:
         """Shows the last scores."""
         self._words = check.in_words()
         self._bar.update(self._task, description=self._words)
+        if not self.shown and time.monotonic() >= self._last_line + LINE_SECONDS:
+            task = self._bar.tasks[0]
+            self.say(f"{task.completed:.0f}/{task.total:.0f}  {self._words}")
+            self._last_line = time.monotonic()
 
     def say(self, sentence: str) -> None:
         """A sentence above the bar."""

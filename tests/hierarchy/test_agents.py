@@ -157,6 +157,8 @@ def test_observations_that_are_neither_grid_nor_vector() -> None:
         ({"discount": 1.5}, "discount is 1.5"),
         ({"num_ticks": 0}, "num_ticks is 0: use at least 1"),
         ({"num_ticks": 2.5}, "num_ticks is 2.5: use a whole number"),
+        ({"half_precision": "no"}, "half_precision is .no.: use True or False"),
+        ({"seed": 2**70}, "use one below 2.63"),
         ({"learning_rate": 0}, "learning_rate is 0: use a positive number"),
         ({"entropy_cost": -1.0}, "entropy_cost is -1.0: use at least 0"),
         ({"final_learning_rate": 0}, "final_learning_rate is 0: use a positive number"),

@@ -162,6 +162,33 @@ def test_agents_of_other_worlds_are_kept_without_them(tmp_path: Path) -> None:
         read.evaluate()
     with pytest.raises(HierarchyError, match="num_levels is 0: use a whole number, at least 1"):
         player.evaluate(num_levels=0)
+    with pytest.raises(HierarchyError, match="an environment of your own: wrap that one, with SkillEnv"):
+        read.make_env()
+
+
+@pytest.mark.parametrize("agent", ["hierarchical", "low-level"])
+def test_an_agent_can_be_played_in_gymnasium(model: cil.Model, agent: Any) -> None:
+    """With the very options it has learned with, and told the task as it was told then."""
+    skills = model if agent == "hierarchical" else None
+    settings = {"num_iterations": 1, "max_skill_steps": 3, "discount": 0.9}
+    player = learn(WORLD, skills, config=SMALL, agent=agent, progress=False, **settings)
+    env, played = player.make_env(), []
+    levels = draw_levels(WORLD, jax.random.key(5, impl=KEY_KIND), 4)
+    for number in range(4):
+        observation, info = env.reset(options={"level": jax.tree.map(lambda leaf, n=number: leaf[n], levels)})
+        rewards, decisions, over = 0.0, 0, False
+        while not over:
+            option = player.choose(observation, info["tasks"][info["task_index"] :])
+            observation, reward, terminated, truncated, info = env.step(option)
+            rewards += info["total_reward"] if skills else float(reward)
+            decisions, over = decisions + 1, terminated or truncated
+        played.append((info["success"], rewards, decisions))
+    found = player.evaluate(num_levels=4, seed=5, sample=False)
+    np.testing.assert_allclose((found.success, found.reward, found.num_decisions), np.mean(played, axis=0), rtol=1e-6)
+    assert player.make_env("ansi").render_mode == "ansi"
+    for tasks in ([], [-1], [1.5], ["a"], [[1]], [99]):
+        with pytest.raises(HierarchyError, match="give object types from 0 to 9, at least one"):
+            player.choose(observation, tasks)
 
 
 def test_entropy_weighs_less_and_less() -> None:

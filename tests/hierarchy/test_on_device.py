@@ -17,10 +17,10 @@ from compile_il.hierarchy import AgentConfig, Learned, Learner, OnDevice
 from compile_il.hierarchy.agents import TASK_KINDS, Situation
 from compile_il.hierarchy.env_actor import EnvActor, stage_of
 from compile_il.hierarchy.impala import Losses
-from compile_il.hierarchy.on_ray import env_of
 from compile_il.hierarchy.playing import Best, play_all
 from compile_il.hierarchy.trajectories import Trajectory, collect, trajectory_of
 from compile_il.worlds import GridWorld
+from compile_il.worlds.gym import env_of
 from tests.hierarchy.test_options import SIZE, untrained
 from tests.hierarchy.two_states import MODEL, TwoStates
 

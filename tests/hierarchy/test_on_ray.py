@@ -24,9 +24,10 @@ from compile_il.hierarchy.agents import Situation
 from compile_il.hierarchy.env_actor import EnvActor, stage_of
 from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.learner import Learner
-from compile_il.hierarchy.on_ray import check_address, env_of
+from compile_il.hierarchy.on_ray import check_address
 from compile_il.training_log import read_log
 from compile_il.worlds import GridWorld
+from compile_il.worlds.gym import env_of
 from tests.hierarchy.test_options import SIZE, untrained
 
 SMALL = AgentConfig(num_environments=4, batch_size=4, num_ticks=6, num_levels=4, hidden_dim=8, num_maps=2, embed_dim=2)
@@ -265,7 +266,7 @@ def test_an_address_is_for_ray() -> None:
     ("settings", "message"),
     [
         ({"num_actors": 0}, "num_actors is 0"),
-        ({"num_actors": 3}, "cannot be shared out to 3 actors"),
+        ({"num_actors": 3}, "cannot be shared out to 3 actors: make num_environments a multiple of"),
         ({"num_seeds": 2}, "one agent learns at a time"),
         ({"actors": "cloud"}, '\'cloud\': use "device" or "ray"'),
         ({"agent": "hierarchical"}, "needs skills"),

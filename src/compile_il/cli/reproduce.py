@@ -69,6 +69,8 @@ class Reproduce:
                 )
             except Stopped as stopped:
                 raise Interrupted(f"{stopped.where} To go on", []) from stopped
+            except KeyboardInterrupt as stopped:
+                raise Interrupted("what was done is saved. To go on", []) from stopped
             for table in cell_tables(f"{name}, {self.scale}", study_cells(result), console.width):
                 console.print(table, "")
             say(console, f"{name}: ", (str(out), "bold"))

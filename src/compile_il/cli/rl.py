@@ -1,6 +1,7 @@
 """`compile-il rl`: an agent that learns to do tasks, with skills as options."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,7 +43,8 @@ class Rl:
     actors: Literal["device", "ray"] = "device"
     """Who acts: the device that learns, or processes on CPUs, through Ray."""
     num_actors: int = 2
-    """Ray: how many processes; --num-environments is then that of all of them, by default as many as --batch-size."""
+    """Ray: how many processes; --num-environments is then that of all of them, by default --batch-size, or the least
+    multiple of it that can be shared out."""
     address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: none)")] = None
     """Ray: of a cluster, or auto; without it, one is started here."""
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
@@ -63,7 +65,7 @@ class Rl:
         model = None if self.skills is None else load(self.skills)
         config = self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
-            config = dataclasses.replace(config, num_environments=config.batch_size)
+            config = dataclasses.replace(config, num_environments=math.lcm(config.batch_size, max(self.num_actors, 1)))
         with resumable(self.out, resumed=self.resume):
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks

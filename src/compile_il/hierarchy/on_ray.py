@@ -8,6 +8,7 @@ say, and no two runs are the same.
 
 import dataclasses
 import functools
+import math
 import os
 import socket
 import sys
@@ -34,7 +35,7 @@ from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Trajectory
 from compile_il.model import Model
-from compile_il.worlds.gym import GridEnv
+from compile_il.worlds.gym import env_of
 
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
@@ -275,11 +276,6 @@ def unpack(packed: Any) -> Model | None:
     return build(description, arrays, Path("skills sent to an actor"))
 
 
-def env_of(world: Any) -> gymnasium.Env[Any, Any]:
-    """The environment of a grid world."""
-    return GridEnv(**{field.name: getattr(world, field.name) for field in dataclasses.fields(world)})
-
-
 def check_address(address: str) -> None:
     """Refuses an address where nobody answers, within seconds; Ray itself would wait for a minute."""
     if address in ("auto", "local"):
@@ -321,5 +317,6 @@ def _check(config: AgentConfig, num_actors: int) -> None:
     if config.num_environments % num_actors:
         raise HierarchyError(
             f"{config.num_environments} environments cannot be shared out to {num_actors} actors: make "
-            "num_environments a multiple of num_actors."
+            f"num_environments a multiple of {math.lcm(num_actors, config.batch_size)}, which batches of "
+            f"{config.batch_size} can be made of, too."
         )

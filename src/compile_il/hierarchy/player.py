@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -25,8 +25,11 @@ from compile_il.hierarchy.playing import Best, play_all
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.model import Model
 from compile_il.runs import AGENT_FOLDER
-from compile_il.worlds import WORLDS, make_world, name_of
+from compile_il.worlds import WORLDS, GridWorld, make_world, name_of
 from compile_il.worlds.world import KEY_KIND
+
+if TYPE_CHECKING:
+    import gymnasium
 
 FORMAT = 1
 """Raised whenever older files can no longer be read."""
@@ -95,9 +98,9 @@ class Player:
     def choose(
         self,
         observation: NDArray[Any],
-        tasks: Sequence[int] = (0,),
+        tasks: Sequence[int] | NDArray[np.integer] = (0,),
         *,
-        kind: str = TASK_KINDS[0],
+        kind: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> int:
         """The option that the agent chooses, by its number: first the environment's actions, then the skills.
@@ -107,7 +110,7 @@ class Player:
         Args:
           observation: what is seen.
           tasks: the object types of the tasks that remain, the current one first; environments without have one.
-          kind: of the tasks.
+          kind: of the tasks; by default that of the agent's world.
           rng: draws the option with the agent's probabilities, as while it learned; None for the most probable one.
         """
         if np.shape(observation) != self.agent.observation_shape:
@@ -115,15 +118,29 @@ class Player:
                 f"The agent sees observations of shape {self.agent.observation_shape}, and this one has "
                 f"{np.shape(observation)}."
             )
+        kind = getattr(self.world, "kind", TASK_KINDS[0]) if kind is None else kind
         if kind not in TASK_KINDS:
             raise HierarchyError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
-        num_types = self.agent.shapes["num_types"]
-        if not tasks or not all(0 <= task < num_types for task in tasks):
-            raise HierarchyError(f"tasks are {list(tasks)}: give object types from 0 to {num_types - 1}, at least one.")
-        told = [*tasks, *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
+        remaining, num_types = np.asarray(tasks), self.agent.shapes["num_types"]
+        whole = np.issubdtype(remaining.dtype, np.integer) and remaining.ndim == 1 and remaining.size
+        if not whole or not ((remaining >= 0) & (remaining < num_types)).all():
+            raise HierarchyError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
+        told = [*remaining.tolist(), *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
         given = (jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(told, jnp.int32))
         probs = np.asarray(_option_probs(self.agent, Situation(*given)), np.float64)
         return int(probs.argmax() if rng is None else rng.choice(len(probs), p=probs / probs.sum()))
+
+    def make_env(self, render_mode: Literal["rgb_array", "ansi"] | None = None) -> "gymnasium.Env[Any, Any]":
+        """The agent's world as a Gymnasium environment, whose actions are the options that `choose` numbers."""
+        from compile_il.hierarchy.skill_env import SkillEnv
+        from compile_il.worlds.gym import env_of
+
+        if not isinstance(self.world, GridWorld):
+            raise HierarchyError("This agent acts in an environment of your own: wrap that one, with SkillEnv.")
+        env = env_of(self.world, render_mode)
+        if self.model is None:
+            return env
+        return SkillEnv(env, self.model, discount=self.config.discount, max_steps=self.config.max_skill_steps)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes `agent/` and, where it has some, `skills/` into a folder; `load_player` reads them.

@@ -74,6 +74,8 @@ class AgentConfig:
             raise HierarchyError(f"There is no agent {self.agent!r}: use {_listed(get_args(AgentKind))}.{hint}")
         for field in dataclasses.fields(self):
             self._check_number(field.name, field.type)
+        if self.seed >= 1 << 63:
+            raise HierarchyError(f"seed is {self.seed}: use one below 2^63.")
         if not 0 <= self.discount <= 1:
             raise HierarchyError(f"discount is {self.discount}: use a number between 0 and 1, such as 0.99.")
         for name in ("learning_rate", "final_learning_rate"):
@@ -97,6 +99,8 @@ class AgentConfig:
 
     def _check_number(self, name: str, kind: Any) -> None:
         value = getattr(self, name)
+        if kind is bool and not isinstance(value, bool):
+            raise HierarchyError(f"{name} is {value!r}: use True or False.")
         if kind not in (int, float, int | None, float | None) or (value is None and kind not in (int, float)):
             return
         real = kind in (float, float | None)

@@ -5,6 +5,7 @@ A thin edge: every rule is in the world's pure functions; here one episode at a 
 """
 
 import abc
+import dataclasses
 import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Literal, TypeVar
@@ -269,3 +270,9 @@ def register() -> None:
         identifier = f"CompILE/{name}-v0"
         if identifier not in gymnasium.registry:
             gymnasium.register(identifier, entry_point=f"compile_il.worlds.{entry_point}", kwargs=options)
+
+
+def env_of(world: Any, render_mode: RenderMode | None = None) -> gymnasium.Env[Any, Any]:
+    """The environment of a grid world with these very settings."""
+    settings = {field.name: getattr(world, field.name) for field in dataclasses.fields(world)}
+    return GridEnv(render_mode=render_mode, **settings)
