@@ -59,6 +59,8 @@ def check_skill(skill: Code, config: Config) -> Array:
                 f"The skills of this model are vectors of {config.code_dim} numbers, such as found.skills[0][0] of "
                 f"found = model.segment(demos), and {what} was given."
             )
+        if not np.issubdtype(given.dtype, np.number) or not np.isfinite(given).all():
+            raise ValueError("A skill is a vector of finite numbers, and this one has something else among them.")
     elif given.shape != () or not np.issubdtype(given.dtype, np.integer) or not 0 <= given < config.num_skills:
         raise ValueError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
     return jnp.asarray(given)

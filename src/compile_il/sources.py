@@ -61,11 +61,14 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     if not isinstance(demos, str | World):
         raise not_demonstrations(demos, otherwise=", or a world or its name")
     world = training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
+    if config.supervision != "none":
+        _check_told(world, config)
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
     _check_long_enough(sample, config)
     _check_effects(space_of(sample), config)
-    if config.supervision != "none":
-        _check_told(sample, world.num_tasks, config)
+    if "z" in config.supervision:
+        assert sample.truth is not None, "worlds know the truth"
+        _check_codes(max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)]), config)
     limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
     return Source(
         world=world,
@@ -99,16 +102,19 @@ def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
     )
 
 
-def _check_told(sample: Demonstrations, num_tasks: int, config: Config) -> None:
-    """What the world tells must be what the settings speak of."""
-    assert sample.truth is not None, "worlds know the truth"
-    if config.num_segments is not None and config.num_segments != num_tasks:
+def _check_told(world: World, config: Config) -> None:
+    """What the world tells must be what the settings speak of, as far as can be said before it is asked."""
+    if config.num_segments is not None and config.num_segments != world.num_tasks:
         raise DemonstrationError(
-            f"The world's lists have {num_tasks} tasks, and num_segments is {config.num_segments}: with supervision "
-            "they must be equal."
+            f"The world's lists have {world.num_tasks} tasks, and num_segments is {config.num_segments}: with "
+            "supervision they must be equal."
         )
-    largest = max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)])
-    if "z" in config.supervision and largest >= config.num_codes:
+    if "z" in config.supervision:
+        _check_codes(getattr(world, "num_types", 0) - 1, config)
+
+
+def _check_codes(largest: int, config: Config) -> None:
+    if largest >= config.num_codes:
         raise DemonstrationError(
             f"The world tells codes up to {largest}, and there are {_codes_there_are(config, largest)}, or take "
             "supervision of codes away."

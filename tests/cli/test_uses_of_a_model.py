@@ -104,6 +104,20 @@ def test_segment_by_the_other_decoder(
     np.testing.assert_allclose([row["log_likelihood"] for row in rows], found.log_likelihood, rtol=1e-6)
 
 
+def test_other_numbers_of_segments_are_named_where_there_are_some(
+    relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not where the model has found fewer than there are."""
+    model, demos = cil.load(relaxed), cil.Demonstrations.load(symbols)
+    assert model.config.num_segments == 2
+    assert model.segment(demos).num_segments.sum() < 2 * len(demos)
+    other = tmp_path / "other.npz"
+    cil.demonstrate("symbols", num_demos=4, num_tasks=3, seed=1).save(other)
+    for data, named in ((symbols, False), (other, True)):
+        main(["segment", str(relaxed), str(data), "--out", str(tmp_path / "found.jsonl"), "--overwrite"])
+        assert ("The truth has other numbers of segments" in " ".join(capsys.readouterr().out.split())) == named
+
+
 def test_what_labels_tell_is_scored_without_them_by_the_same_decoder(
     relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

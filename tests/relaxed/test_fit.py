@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import compile_il as cil
+from compile_il import sources
 from compile_il.batches import Batch, batch_of, draw_batch
 from compile_il.config import Config
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
@@ -263,6 +264,9 @@ def test_gaussian_codes_are_refused_in_words_that_help() -> None:
         model.act(seen, 3)
     with pytest.raises(ValueError, match=r"vectors of 4 numbers, .* and one of shape \(5,\) was given"):
         model.act(seen, np.zeros(5))
+    for nothing in (np.array([0, np.nan, 0, 0]), np.array(["a"] * 4)):
+        with pytest.raises(ValueError, match="a vector of finite numbers"):
+            model.act(seen, nothing)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +288,9 @@ def test_labels_that_cannot_be_used_are_refused(labels: dict[str, Any], message:
         cil.fit(demos.with_labels(**labels), config=dataclasses.replace(SMALL, **settings))
 
 
-def test_worlds_that_tell_something_else_are_refused() -> None:
+def test_worlds_that_tell_something_else_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is compiled."""
+    monkeypatch.setattr(sources, "demonstrate", lambda *_, **__: pytest.fail("the world was asked"))
     config = dataclasses.replace(SMALL, supervision="z")
     with pytest.raises(cil.DemonstrationError, match=r"there are 4 skills: raise num_skills to at least 10"):
         cil.fit("grid-pickup", config=config)
