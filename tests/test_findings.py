@@ -55,6 +55,13 @@ def test_relaxed_inference_is_as_good_as_the_papers_but_at_low_temperatures() ->
     assert below == {("table3", f"temperature={tau}", 3) for tau in (0.1, 0.01)}
 
 
+def test_told_codes_do_not_help_in_long_visits() -> None:
+    told, not_told = (
+        score("figure4", f"grid-visit, {kind}", 5, "boundary_accuracy") for kind in ("z-CompILE", "CompILE")
+    )
+    assert told < not_told
+
+
 def test_agents_with_exact_skills_solve_all_panels() -> None:
     panels = agents()
     assert len(panels) == 8

@@ -19,7 +19,8 @@ from compile_il.worlds import World, make_world
 VALIDATION_SEED = 1_000_003
 """Levels on which settings are chosen."""
 TEST_SEED = 11_000_027
-"""Levels that no choice has seen, for scores that are reported; older result files are on those of 4,000,037."""
+"""Levels for scores that are reported; docs/results.md says which choices have seen them. Older result files are on
+those of 4,000,037."""
 
 
 class Evaluation(NamedTuple):
