@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compile_il.experiments import classic, durations, first_minute, imitation, meaning
+from compile_il.experiments import classic, durations, first_minute, imitation, meaning, variants
 from compile_il.reproduce.studies import SMOKE_SIZES
 
 
@@ -46,3 +46,13 @@ def test_classic(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_train": 16, "num_test": 8, "num_seeds": 1, "num_restarts": 1}
     classic.main(classic.Run(tmp_path / "out.json", ("reacher",), (3,), **small))
     assert "hidden Markov model" in written(tmp_path / "out.json")["reacher"]
+
+
+def test_variants(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    config = dataclasses.replace(variants.Run(out).config, **SMOKE_SIZES, num_skills=3)
+    names = ("temperature from 1 to 0.1", "Gaussian codes, prior on lengths")
+    variants.main(variants.Run(out, names, num_demos=8, config=config))
+    categorical, gaussian = (written(out)[name] for name in names)
+    assert [set(seed) for seed in categorical] == [{"recognition", "exact"}] * 2
+    assert [set(seed) for seed in gaussian] == [{"recognition"}] * 2

@@ -1,0 +1,82 @@
+"""Each variant of the paper's model on the official code's toy: both kinds of codes, readouts, priors and temperatures.
+
+    python -m compile_il.experiments.variants --out results/variants-cpu.json
+
+That they learn is what this shows; how they compare at the paper's sizes, the toy cannot tell.
+"""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from compile_il.config import Config
+from compile_il.decoders import Decoder
+from compile_il.evaluate import TEST_SEED, evaluate
+from compile_il.model import Model
+from compile_il.results import write_result
+from compile_il.sources import make_source
+from compile_il.train import Trainer
+
+WORLD = "symbols"
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as in the paper": {},
+    "attentive readout": {"readout": "attentive"},
+    "prior on lengths": {"boundary_term": "lengths"},
+    "temperature from 1 to 0.1": {"final_temperature": 0.1},
+    "Gaussian codes": {"codes": "gaussian"},
+    "Gaussian codes, attentive readout": {"codes": "gaussian", "readout": "attentive"},
+    "Gaussian codes, prior on lengths": {"codes": "gaussian", "boundary_term": "lengths"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Which variants, and how they are trained."""
+
+    out: Path
+    """Result file."""
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    """Names of variants."""
+    num_demos: int = 1024
+    """Unseen demonstrations that models are scored on."""
+    config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(
+        default_factory=lambda: Config(inference="relaxed", num_segments=3, num_iterations=500, num_seeds=5)
+    )
+    """Of all variants."""
+
+
+def main(run: Run) -> None:
+    """Trains, scores and writes."""
+    began = time.perf_counter()
+    figures = {}
+    for name in run.variants:
+        config = dataclasses.replace(run.config, **VARIANTS[name])
+        trainer = Trainer(config, make_source(WORLD, config))
+        state = trainer.start()
+        for iteration in range(config.num_iterations):
+            state, _ = trainer.step(state, iteration)
+        figures[name] = [score(model, run.num_demos) for model in trainer.models(state)]
+        print(name, *(f"{100 * seed['recognition']['boundary_accuracy']:.1f}" for seed in figures[name]), flush=True)
+    write_result(
+        run.out,
+        config={"world": WORLD, "test_seed": TEST_SEED, "num_demos": run.num_demos, **run.config.settled().to_json()},
+        seeds=list(range(run.config.num_seeds)),
+        wall_time=time.perf_counter() - began,
+        figures=figures,
+    )
+
+
+def score(model: Model, num_demos: int) -> dict[Decoder, dict[str, Any]]:
+    """One model by each decoder that it has."""
+    decoders: list[Decoder] = ["recognition"] if model.config.codes == "gaussian" else ["recognition", "exact"]
+    return {
+        decoder: evaluate(model, WORLD, num_tasks=3, num_demos=num_demos, decoder=decoder)._asdict()
+        for decoder in decoders
+    }
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Run))
