@@ -46,20 +46,18 @@ def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, "
     return LSTMState(jax.nn.sigmoid(out) * jnp.tanh(memory), memory)
 
 
-def encode(
-    cell: eqx.nn.LSTMCell, inputs: Float[Array, "times input"], mask: Float[Array, " times"]
+def encode_projected(
+    cell: eqx.nn.LSTMCell, projected: Float[Array, "times gates"], mask: Float[Array, " times"]
 ) -> Float[Array, "times hidden"]:
     """LSTM outputs, with hidden and cell state multiplied by the mask after each update.
 
     What lies before the segment is hidden from it, and gradients still pass into the mask.
+
+    Args:
+      cell: the network.
+      projected: inputs that have been brought to the gates, by `project`.
+      mask: how open each time is.
     """
-    return encode_projected(cell, project(cell, inputs), mask)
-
-
-def encode_projected(
-    cell: eqx.nn.LSTMCell, projected: Float[Array, "times gates"], mask: Float[Array, " times"]
-) -> Float[Array, "times hidden"]:
-    """`encode`, of inputs that have been brought to the gates."""
 
     def step(state: LSTMState, now: tuple[Float[Array, " gates"], Float[Array, ""]]) -> tuple[LSTMState, Array]:
         seen, open_ = now

@@ -12,7 +12,7 @@ from benchmarks import plain_toy
 from benchmarks.plain_toy import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
 
 from compile_il.experiments.symbols import Run, main, until_goal
-from compile_il.relaxed.masks import soft_segments
+from tests.relaxed.alone import soft_segments
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.lstm import encode
 from compile_il.relaxed.discrete import segment
 from compile_il.relaxed.recognition import Recognition, read_attentively
+from tests.relaxed.alone import encode
 from tests.relaxed.test_inference import INPUTS, LENGTH, NETWORK, TIMES, run
 
 # Logits over a temperature near zero are large: unoptimised programs round them so that log q is off by 1e-3.

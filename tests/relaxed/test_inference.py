@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.lstm import encode
 from compile_il.relaxed.elbo import mixed_log_policy, reconstruction
-from compile_il.relaxed.inference import Inference, draw_gumbel, infer
+from compile_il.relaxed.inference import Inference, draw_gumbel
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.samples import categorical_kl, relax
+from tests.relaxed.alone import encode, infer
 from tests.relaxed.untold import untold_terms
 
 # Logits over a temperature near zero are large: unoptimised programs round them so that log q is off by 1e-3.

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compile_il.log_space import LOG_ZERO
-from compile_il.relaxed.masks import end_of, log_ahead, log_reached, soft_segments
+from compile_il.relaxed.masks import end_of, log_ahead, log_reached
+from tests.relaxed.alone import soft_segments
 
 NUM_TIMES = 7
 segments_of = jax.jit(soft_segments)

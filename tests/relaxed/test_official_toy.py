@@ -25,13 +25,13 @@ import pytest
 from scipy.stats import poisson
 
 from compile_il.demos import UNKNOWN
-from compile_il.lstm import encode
 from compile_il.relaxed.elbo import code_losses
 from compile_il.relaxed.inference import Inference, infer_all
 from compile_il.relaxed.objective import Codes, LossTerms, RelaxedSettings, loss_terms, relaxed_codes
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.samples import gaussian_code_losses, shift
 from compile_il.relaxed.told import Told
+from tests.relaxed.alone import encode
 
 DATA = np.load(Path(__file__).parents[1] / "data" / "official_toy.npz")
 HIDDEN, LATENT, NUM_SEGMENTS, RATE, NUM_STEPS, NUM_SEQUENCES = 7, 4, 3, 3.0, 6, 2

@@ -14,17 +14,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compile_il.log_space import LOG_ZERO
-from compile_il.lstm import encode
 from compile_il.relaxed.discrete import HardSegments
 from compile_il.relaxed.discrete import segment as discrete_segment
 from compile_il.relaxed.elbo import mixed_log_policy, reconstruction
 from compile_il.relaxed.inference import Inference
-from compile_il.relaxed.inference import infer as relaxed_infer
-from compile_il.relaxed.masks import end_of, next_segment, soft_segments
+from compile_il.relaxed.masks import end_of, next_segment
 from compile_il.relaxed.objective import LossTerms
 from compile_il.relaxed.prior import first_boundary_prior
 from compile_il.relaxed.recognition import Recognition, read_attentively, read_last
 from compile_il.relaxed.samples import categorical_kl, relax
+from tests.relaxed.alone import encode, soft_segments
+from tests.relaxed.alone import infer as relaxed_infer
 from tests.relaxed.untold import untold_terms
 from tests.twins import relaxed_twin as twin
 from tests.twins.relaxed_twin import TwinParameters

@@ -33,20 +33,6 @@ class Inference(NamedTuple):
     """Of q(z_i | x), or means and log-variances where codes are Gaussian."""
 
 
-def infer(
-    recognition: Recognition,
-    inputs: Float[Array, "times input"],
-    length: Int[Array, ""],
-    gumbel: Float[Array, "M times"],
-    *,
-    temperature: float | Float[Array, ""],
-    readout: Readout = "last",
-) -> Inference:
-    """`infer_all`, of one demonstration."""
-    alone = infer_all(recognition, inputs[None], length[None], gumbel[None], temperature=temperature, readout=readout)
-    return jax.tree.map(lambda leaf: leaf[0], alone)
-
-
 def infer_all(
     recognition: Recognition,
     inputs: Float[Array, "B times input"],

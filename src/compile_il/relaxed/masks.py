@@ -18,15 +18,6 @@ from jaxtyping import Array, Float, Int
 from compile_il.log_space import LOG_ZERO
 
 
-class SoftSegments(NamedTuple):
-    """How much each time belongs to each segment."""
-
-    log_probs: Float[Array, "M times"]
-    """log P(t ∈ C_i)."""
-    log_open: Float[Array, "M times"]
-    """log mask_i(t): that no earlier segment explains time t."""
-
-
 class NextSegment(NamedTuple):
     """One segment, and what it leaves to those after it."""
 
@@ -50,20 +41,6 @@ def next_segment(log_open: Float[Array, " times"], log_boundary: Float[Array, " 
     """The segment that ends at a soft boundary, where earlier segments leave `log_open`."""
     log_probs = jnp.maximum(log_open + log_ahead(log_boundary), LOG_ZERO)
     return NextSegment(log_probs, jnp.maximum(log_open + log_reached(log_boundary), LOG_ZERO))
-
-
-def soft_segments(log_boundaries: Float[Array, "inner times"], length: Int[Array, ""]) -> SoftSegments:
-    """Soft segments of M - 1 inner boundaries; the last segment ends with the demonstration."""
-    num_times = log_boundaries.shape[1]
-    every = jnp.concatenate([log_boundaries, end_of(length, num_times)[None]])
-
-    def extend(
-        log_open: Float[Array, " times"], log_boundary: Float[Array, " times"]
-    ) -> tuple[Float[Array, " times"], SoftSegments]:
-        found = next_segment(log_open, log_boundary)
-        return found.log_open, SoftSegments(found.log_probs, log_open)
-
-    return jax.lax.scan(extend, jnp.zeros((num_times,), every.dtype), every)[1]
 
 
 def end_of(length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:

@@ -1,0 +1,57 @@
+"""What training does for many demonstrations at once, and in pieces, for one and as a whole."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from compile_il.lstm import encode_projected, project
+from compile_il.relaxed.inference import Inference, Readout, infer_all
+from compile_il.relaxed.masks import end_of, next_segment
+from compile_il.relaxed.recognition import Recognition
+
+
+class SoftSegments(NamedTuple):
+    """How much each time belongs to each segment."""
+
+    log_probs: Float[Array, "M times"]
+    """log P(t ∈ C_i)."""
+    log_open: Float[Array, "M times"]
+    """log mask_i(t): that no earlier segment explains time t."""
+
+
+def soft_segments(log_boundaries: Float[Array, "inner times"], length: Int[Array, ""]) -> SoftSegments:
+    """Soft segments of M - 1 inner boundaries; the last segment ends with the demonstration."""
+    num_times = log_boundaries.shape[1]
+    every = jnp.concatenate([log_boundaries, end_of(length, num_times)[None]])
+
+    def extend(
+        log_open: Float[Array, " times"], log_boundary: Float[Array, " times"]
+    ) -> tuple[Float[Array, " times"], SoftSegments]:
+        found = next_segment(log_open, log_boundary)
+        return found.log_open, SoftSegments(found.log_probs, log_open)
+
+    return jax.lax.scan(extend, jnp.zeros((num_times,), every.dtype), every)[1]
+
+
+def infer(
+    recognition: Recognition,
+    inputs: Float[Array, "times input"],
+    length: Int[Array, ""],
+    gumbel: Float[Array, "M times"],
+    *,
+    temperature: float | Float[Array, ""],
+    readout: Readout = "last",
+) -> Inference:
+    """`infer_all`, of one demonstration."""
+    alone = infer_all(recognition, inputs[None], length[None], gumbel[None], temperature=temperature, readout=readout)
+    return jax.tree.map(lambda leaf: leaf[0], alone)
+
+
+def encode(
+    cell: eqx.nn.LSTMCell, inputs: Float[Array, "times input"], mask: Float[Array, " times"]
+) -> Float[Array, "times hidden"]:
+    """`encode_projected`, of inputs as they are."""
+    return encode_projected(cell, project(cell, inputs), mask)
