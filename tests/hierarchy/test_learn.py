@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,9 @@ def test_an_iteration_with_skills_is_compiled_once(model: cil.Model) -> None:
 
 
 def test_an_interruption_changes_nothing(model: cil.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = learn(WORLD, model, config=SMALL, progress=False)
+    """Neither the agent nor its log: the row in which the run was stopped is of all of its iterations."""
+    monkeypatch.setattr(sys.modules["compile_il.hierarchy.learn"], "NUM_ROWS", 1)
+    whole = learn(WORLD, model, config=SMALL, out=tmp_path / "whole", progress=False)
     step, steps = OnDevice.step, []
 
     def interrupted(self: OnDevice, state: Any, iteration: int) -> Any:
@@ -108,6 +111,12 @@ def test_an_interruption_changes_nothing(model: cil.Model, tmp_path: Path, monke
         load_player(tmp_path / "run")
     same(whole, learn(WORLD, model, config=SMALL, out=tmp_path / "run", resume=True, progress=False))
     assert steps == [0, 1, 2, 3]
+    (undisturbed,), (resumed,) = read_log(tmp_path / "whole"), read_log(tmp_path / "run")
+    for row in (undisturbed, resumed):
+        for part in (row, *row["by_seed"]):
+            assert part.pop("seconds") > 0
+            assert part.pop("steps_per_second") > 0
+    assert undisturbed == resumed
 
 
 def test_a_run_is_resumed_with_what_it_was_started_with(model: cil.Model, tmp_path: Path) -> None:

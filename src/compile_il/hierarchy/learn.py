@@ -9,7 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
 
 from compile_il.array_names import named_leaves
 from compile_il.checkpoints import Checkpoint, Checkpoints
@@ -59,6 +61,17 @@ class Row(NamedTuple):
     def in_words(self) -> str:
         """For a line beside the bar."""
         return f"success {100 * self.success:.1f} %  {self.steps_per_second / 1e3:,.0f}k steps/s"
+
+
+class Learning(NamedTuple):
+    """What a checkpoint holds, the row under way included: a run that is resumed has the log of one that is not."""
+
+    state: Any
+    """Of the training."""
+    happened: Statistics
+    """Since the last row."""
+    num_iterations: Int[Array, ""]
+    """Since the last row."""
 
 
 class Players(NamedTuple):
@@ -151,13 +164,13 @@ def _run(
 ) -> Players:
     config = training.config
     if out is None:
-        return _learn(training, UnderWay(training.start()), progress)
+        return _learn(training, UnderWay(_begin(training)), progress)
     with (
         open_run(out, config, data, resume=resume) as folder,
         StopRequest() as request,
         contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints,
     ):
-        start = training.start()
+        start = _begin(training)
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
         with TrainingLog(folder, resumed_at=last.iteration) as log:
             traces = Traces(checkpoints, checkpoint_seconds, log)
@@ -170,42 +183,62 @@ def _run(
     return players
 
 
-def _learn(training: OnDevice | OnRay, run: UnderWay[Any], progress: bool | None) -> Players:
+def _begin(training: OnDevice | OnRay) -> Learning:
+    return _new_row(training.start(), training.config.num_seeds)
+
+
+def _new_row(state: Any, num_seeds: int) -> Learning:
+    nothing = Statistics(*(jnp.zeros(num_seeds, int),) * 5, *(jnp.zeros(num_seeds),) * 4)
+    return Learning(state, nothing, jnp.array(0))
+
+
+def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool | None) -> Players:
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
-        began, since, happened, last = time.monotonic() - run.seconds, run.seconds, None, run.iteration
+        began, since = time.monotonic() - run.seconds, _moment(training, run)
         while run.iteration < total:
             run.stop_if_asked(total)
-            run.state, now = training.step(run.state, run.iteration)
-            happened = now if happened is None else _add(happened, now)
-            run.iteration += 1
+            run.state = _step(training, run.state, run.iteration)
+            run.iteration, run.seconds = run.iteration + 1, time.monotonic() - began
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:
-                jax.block_until_ready(happened)
+                jax.block_until_ready(run.state.happened)
                 run.seconds = time.monotonic() - began
-                rows = _rows(training, run, happened, run.seconds - since, run.iteration - last)
-                _tell(run, rows, bar)
-                since, happened, last = run.seconds, None, run.iteration
+                now = _moment(training, run)
+                _tell(run, _rows(training, run, now.steps_per_second(since)), bar)
+                run.state, since = _new_row(run.state.state, training.config.num_seeds), now
             run.save_if_due()
         run.save()
-        return _compared(training, run.state, bar)
+        return _compared(training, run.state.state, bar)
 
 
-def _add(left: Statistics, right: Statistics) -> Statistics:
-    total: Statistics = jax.tree.map(lambda a, b: a + b, left, right)
-    return total
+def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> Learning:
+    state, now = training.step(so_far.state, iteration)
+    happened = jax.tree.map(lambda a, b: a + b, so_far.happened, now)
+    return Learning(state, happened, so_far.num_iterations + 1)
 
 
-def _rows(
-    training: OnDevice | OnRay, run: UnderWay[Any], happened: Statistics, seconds: float, num_iterations: int
-) -> list[Row]:
-    """One for each seed, of what happened in so many iterations."""
-    found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), happened)
+class _Moment(NamedTuple):
+    seconds: float
+    steps: float
+    """Of all seeds."""
+
+    def steps_per_second(self, since: "_Moment") -> float:
+        return (self.steps - since.steps) / max(self.seconds - since.seconds, 1e-9)
+
+
+def _moment(training: OnDevice | OnRay, run: UnderWay[Learning]) -> _Moment:
+    return _Moment(run.seconds, training.config.num_seeds * training.num_steps(run.state.state, run.iteration))
+
+
+def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second: float) -> list[Row]:
+    """One for each seed."""
+    found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), run.state.happened)
     episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
     # Where no option has ended, there was nothing to learn from, and nothing to say.
     decisions = np.where(found.num_decisions > 0, found.num_decisions, np.nan)
-    learned = np.where(found.num_decisions > 0, num_iterations, np.nan)
+    learned = np.where(found.num_decisions > 0, float(run.state.num_iterations), np.nan)
     return [
         Row(
             iteration=run.iteration,
@@ -213,8 +246,8 @@ def _rows(
             seed=seed,
             success=float((found.num_successes / episodes)[seed]),
             reward=float((found.total_reward / episodes)[seed]),
-            steps=float(training.num_steps(run.state, run.iteration)),
-            steps_per_second=float(found.num_steps.sum() / max(seconds, 1e-9)),
+            steps=float(training.num_steps(run.state.state, run.iteration)),
+            steps_per_second=steps_per_second,
             skill_share=float((found.num_skills / decisions)[seed]),
             entropy=float((found.entropy / learned)[seed]),
             baseline_loss=float((found.baseline_loss / learned)[seed]),
