@@ -2,6 +2,7 @@
 
 python -m tests.parallel_run devices OUT                  # eight simulated devices
 python -m tests.parallel_run processes OUT PROCESS PORT   # one of two processes with one device each
+python -m tests.parallel_run refusals OUT PROCESS PORT    # one of two that cannot train together
 """
 
 import json
@@ -34,13 +35,13 @@ def losses_of(source: Any, engine: str, num_devices: int | None) -> dict[str, An
     return {"losses": losses, "weights": weights, "devices": trainer.mesh.size}
 
 
-def some_data() -> Any:
+def some_data(seed: int = 0) -> Any:
     """Twenty random walks."""
     import numpy as np
 
     from compile_il.demos import Demonstrations
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     lengths = rng.integers(5, 9, 20)
     frames = [rng.normal(size=(n + 1, 2)).astype(np.float32) for n in lengths]
     return Demonstrations.from_arrays(frames, [rng.integers(0, 3, n) for n in lengths], num_actions=3)
@@ -105,6 +106,35 @@ def stopped_and_resumed(folder: Path, process: str) -> dict[str, Any]:
     return {"stopped": where, "whole": weights(whole), "resumed": weights(resumed)}
 
 
+def refusals(out: Path, process: str, port: str) -> None:
+    """Two hosts that cannot train together: what each of them is told, and at last how the command ends."""
+    from compile_il.cli import main
+    from compile_il.config import Config
+    from compile_il.fit import fit
+    from compile_il.parallel import join_hosts
+    from compile_il.train import Trainer
+
+    def too_late(*_: Any) -> None:
+        raise AssertionError("something was made ready for training")
+
+    def refusal(seed: int = 0, folder: str = "new", **settings: Any) -> str:
+        try:
+            fit(some_data(seed), config=Config(**(SIZES | settings)), out=out.parent / folder)
+        except (ValueError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+        return "none"
+
+    Trainer.__init__ = too_late  # type: ignore[method-assign, assignment]
+    join_hosts(f"localhost:{port}", num_hosts=2, host=int(process))
+    found = {
+        "data": refusal(seed=int(process)),
+        "settings": refusal(num_skills=3 + int(process), learning_rate=0.01 + int(process)),
+        "folder": refusal(folder="taken"),
+    }
+    out.with_suffix(f".{process}.json").write_text(json.dumps(found))
+    main(["train", ["symbols", "missing.npz"][int(process)], "--out", str(out.parent / "new")])
+
+
 if __name__ == "__main__":
     os.environ["JAX_PLATFORMS"] = "cpu"
-    {"devices": devices, "processes": processes}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
+    {"devices": devices, "processes": processes, "refusals": refusals}[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from compile_il.cli import main
 from compile_il.config import ConfigError
-from compile_il.parallel import join_hosts, make_mesh, shares_in_words
+from compile_il.parallel import differences_in_words, join_hosts, make_mesh, shares_in_words
 from compile_il.runs import MODEL_FOLDER
 from tests.parallel_run import both_engines
 
@@ -34,12 +35,21 @@ def launch(*arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def finish(process: "subprocess.Popen[str]") -> None:
+def launch_two(what: str, out: Path) -> "list[subprocess.Popen[str]]":
+    """Two processes that find each other."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    return [launch(what, str(out), str(i), port) for i in range(2)]
+
+
+def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
     try:
         printed, _ = process.communicate(timeout=LIMIT)
     finally:
         process.kill()
-    assert process.returncode == 0, printed
+    assert process.returncode == code, printed
+    return printed
 
 
 @functools.cache
@@ -64,10 +74,7 @@ def test_eight_devices_train_as_one(tmp_path: Path) -> None:
 
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
-    for process in [launch("processes", str(tmp_path / "out"), str(i), port) for i in range(2)]:
+    for process in launch_two("processes", tmp_path / "out"):
         finish(process)
     first, second = (json.loads((tmp_path / f"out.{i}.json").read_text()) for i in range(2))
     assert first == second
@@ -76,6 +83,30 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 2  # one process writes, once an iteration
     assert first["stopped"] == "after iteration 2 of 4; all is saved."  # where Ctrl-C in one of them stops both
     np.testing.assert_allclose(first["resumed"], first["whole"], rtol=1e-6)
+
+
+def test_hosts_that_cannot_train_together_say_why(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").touch()
+    printed = [finish(process, code=1) for process in launch_two("refusals", tmp_path / "out")]
+    first, second = (json.loads((tmp_path / f"out.{i}.json").read_text()) for i in range(2))
+    data = r"20 demonstrations, sha256 \w+"
+    for told in (first, second):
+        assert re.search(rf"these differ: data is {data} on host 0 and {data} on host 1\. Start all", told["data"])
+        settings = "num_skills is 3 on host 0 and 4 on host 1; learning_rate is 0.01 on host 0 and 1.01 on host 1."
+        assert f"these differ: {settings}" in told["settings"]
+    assert "taken holds other things" in first["folder"]
+    assert second["folder"].startswith("HostError: Training could not begin on host 0: see what was said there")
+    assert "error: Training could not begin on host 1" in printed[0]
+    assert "missing.npz" in printed[1]
+    assert not (tmp_path / "new").exists()
+
+
+def test_differences_name_all_hosts() -> None:
+    hosts = [{"data": "a", "seed": "0"}, {"data": "b", "seed": "0"}, {"data": "a", "seed": "0", "more": "1"}]
+    assert differences_in_words(hosts) == (
+        "data is a on hosts 0, 2 and b on host 1; more is not known on hosts 0, 1 and 1 on host 2"
+    )
 
 
 def test_shares_must_be_equal(monkeypatch: pytest.MonkeyPatch) -> None:

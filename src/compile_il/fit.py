@@ -3,7 +3,10 @@
 import contextlib
 import math
 import os
+import re
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -16,10 +19,18 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
-from compile_il.parallel import check_num_devices, from_first, is_first_process, shares_in_words
+from compile_il.parallel import (
+    all_or_none,
+    check_num_devices,
+    check_others,
+    check_same,
+    from_first,
+    is_first_process,
+    shares_in_words,
+)
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
-from compile_il.sources import fingerprint, make_source
+from compile_il.sources import Source, fingerprint, make_source
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import TrainingLog
 from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
@@ -61,24 +72,24 @@ def fit(
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
       are most likely.
     """
-    if resume and out is None:
-        raise ValueError("There is nothing to resume: give the folder of the run as out.")
-    demos, config = _settle_counts(demos, config or Config(), settings)
-    check_num_devices(config.num_devices)  # before demonstrations are made
+    with all_or_none():
+        if resume and out is None:
+            raise ValueError("There is nothing to resume: give the folder of the run as out.")
+        demos, config = _settle_counts(demos, config or Config(), settings)
+        check_num_devices(config.num_devices)  # before demonstrations are made
+    _check_hosts(demos, config, in_folder=out is not None)
     source = make_source(demos, config)
     if out is None:
         trainer = Trainer(config, source)
         return _train(trainer, UnderWay(trainer.start()), progress if is_first_process() else False)
     if not is_first_process():
-        return _follow(Trainer(config, source))
-    with (
-        open_run(out, config, fingerprint(demos), resume=resume) as folder,
-        StopRequest() as request,
-        contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints,
-    ):
-        trainer = Trainer(config, source)
-        start = trainer.start()
-        last = from_first(checkpoints.latest(start) or Checkpoint(start, 0, 0.0))
+        return _follow(config, source)
+    with StopRequest() as request, _open(out, config, fingerprint(demos), resume=resume) as (folder, checkpoints):
+        with all_or_none():
+            trainer = Trainer(config, source)
+            start = trainer.start()
+            last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
+        last = from_first(last)
         with TrainingLog(folder, resumed_at=int(last.iteration)) as log:
             traces = Traces(checkpoints, checkpoint_seconds, log)
             run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
@@ -115,10 +126,35 @@ def _settle_counts(
     return demos, changed(config, settings)
 
 
-def _follow(trainer: Trainer) -> Model:
+def _check_hosts(demos: Demonstrations | str | World, config: Config, *, in_folder: bool) -> None:
+    """Refuses hosts with different data or settings, whose gradients would be summed all the same."""
+    if jax.process_count() == 1:  # to read all data takes a while
+        return
+    data = re.sub(" at 0x[0-9a-f]+", "", fingerprint(demos))  # where in memory a world lies tells nothing of it
+    settings = {name: str(value) for name, value in config.to_json().items()}
+    check_same({"data": data, "out": "a folder" if in_folder else "None", **settings})
+
+
+@contextlib.contextmanager
+def _open(
+    out: str | os.PathLike[str], config: Config, data: str, *, resume: bool
+) -> Iterator[tuple[Path, Checkpoints]]:
+    """The folder of a run and its checkpoints, in the first process; if it cannot have them, the others hear of it."""
+    with contextlib.ExitStack() as stack:
+        with all_or_none():
+            folder = stack.enter_context(open_run(out, config, data, resume=resume))
+            checkpoints = stack.enter_context(contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)))
+        yield folder, checkpoints
+
+
+def _follow(config: Config, source: Source) -> Model:
     """Trains along with the first process, which alone writes files; where that goes on, this one does."""
     with StopRequest() as request:
-        last = from_first(Checkpoint(trainer.start(), 0, 0.0))
+        check_others()  # the first one opens the run
+        with all_or_none():
+            trainer = Trainer(config, source)
+            start = trainer.start()
+        last = from_first(Checkpoint(start, 0, 0.0))
         run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
         return _train(trainer, run, progress=False)
 

@@ -7,7 +7,11 @@ losses are the same up to rounding. Several hosts run the same program each, and
     cil.fit(...)
 """
 
+import contextlib
+import hashlib
+import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -20,6 +24,10 @@ from compile_il.config import ConfigError
 
 SHARES = "shares"
 """The name of the mesh's only axis."""
+
+
+class HostError(ValueError):
+    """Hosts that cannot train together; the message says why, and which ones."""
 
 
 def join_hosts(coordinator: str, *, num_hosts: int | None = None, host: int | None = None) -> None:
@@ -125,6 +133,80 @@ def from_first(tree: Any) -> Any:
 
 def anywhere(condition: bool) -> bool:
     """Whether something is so in any process; all must ask together."""
+    return bool(_processes_where(condition))
+
+
+def _processes_where(condition: bool) -> list[int]:
+    """The numbers of the processes in which something is so."""
     if jax.process_count() == 1:
-        return condition
-    return bool(np.any(multihost_utils.process_allgather(np.array(condition))))
+        return [0] if condition else []
+    return np.flatnonzero(multihost_utils.process_allgather(np.array(condition))).tolist()
+
+
+@contextlib.contextmanager
+def all_or_none() -> Iterator[None]:
+    """A block that fails in all processes if it fails in any; without it, the others would wait for that one in vain.
+
+    All must leave such a block together, or be in `check_others` when one does.
+    """
+    try:
+        yield
+    except Exception:
+        with contextlib.suppress(jax.errors.JaxRuntimeError):  # others that are gone must not hide why this one goes
+            _processes_where(True)
+        raise
+    check_others()
+
+
+def check_others() -> None:
+    """Waits until all processes have come so far, and fails if one of them could not."""
+    failed = _processes_where(False)
+    if failed:
+        raise HostError(
+            f"Training could not begin on {_hosts_in_words(failed)}: see what was said there, mend that, and start all "
+            "hosts again."
+        )
+
+
+def check_same(things: dict[str, str]) -> None:
+    """Refuses to go on, in all processes, unless all have the same; all must ask together.
+
+    Args:
+      things: what must be the same, by name.
+    """
+    if jax.process_count() == 1:
+        return
+    text = json.dumps(things).encode()
+    digests = multihost_utils.process_allgather(np.frombuffer(hashlib.sha256(text).digest(), np.uint8))
+    if np.any(digests != digests[0]):
+        differences = differences_in_words([json.loads(other) for other in _texts_of_all(text)])
+        raise HostError(
+            f"Hosts that train together need the same data and settings, and these differ: {differences}. Start all "
+            "hosts again with the same."
+        )
+
+
+def _texts_of_all(text: bytes) -> list[bytes]:
+    """What each process has, which may be of different lengths."""
+    sizes = multihost_utils.process_allgather(np.array(len(text)))
+    padded = np.zeros(sizes.max(), np.uint8)
+    padded[: len(text)] = np.frombuffer(text, np.uint8)
+    rows = multihost_utils.process_allgather(padded)
+    return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
+
+
+def differences_in_words(hosts: list[dict[str, str]]) -> str:
+    """What is not the same on all hosts, and which of them have what."""
+    words = []
+    for name in dict.fromkeys(name for things in hosts for name in things):
+        holders: dict[str, list[int]] = {}
+        for host, things in enumerate(hosts):
+            holders.setdefault(things.get(name, "not known"), []).append(host)
+        if len(holders) > 1:
+            values = [f"{value} on {_hosts_in_words(numbers)}" for value, numbers in holders.items()]
+            words.append(f"{name} is {' and '.join(values)}")
+    return "; ".join(words)
+
+
+def _hosts_in_words(numbers: list[int]) -> str:
+    return f"{'host' if len(numbers) == 1 else 'hosts'} {', '.join(map(str, numbers))}"

@@ -47,7 +47,7 @@ class Train:
     def run(self, console: Console) -> None:
         """Trains, and says where the model is."""
         from compile_il.fit import fit
-        from compile_il.parallel import is_first_process, join_hosts
+        from compile_il.parallel import all_or_none, is_first_process, join_hosts
         from compile_il.training_log import read_log
 
         if self.coordinator is not None:
@@ -56,7 +56,8 @@ class Train:
             raise ValueError(
                 "Several hosts need to find each other: name the first one, --coordinator first-host:1234."
             )
-        demos = demonstrations_or_world(self.source)
+        with all_or_none():
+            demos = demonstrations_or_world(self.source)
         with resumable(self.out, resumed=self.resume):
             fit(
                 demos,
