@@ -46,3 +46,4 @@ def test_variants_are_trained_at_once(tmp_path: Path) -> None:
     assert (free["largest"], still["largest"]) == (None, 1e-9)
     assert free["norms"]["0.1"] > 1
     assert 0 <= free["scores"][0]["boundary_accuracy"] <= 1
+    assert len(free["exact"]) == len(free["scores"]) == 1

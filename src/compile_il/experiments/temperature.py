@@ -5,7 +5,8 @@
 Where samples are nearly discrete, a gradient is mostly small and now and then very large. Adam divides by an average of
 squares, which one such gradient fills for a thousand steps: a fifth of a short training, a five-hundredth of the
 paper's. So rates are varied, and the norm beyond which gradients are cut down. All variants are trained at once in one
-program, each with seeds of its own, and scored on the levels for choosing.
+program, each with seeds of its own, and scored on the levels for choosing: as their recognition models segment, and as
+their policies do when all segmentations are summed over, which tells what each of the two has learned.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ import tyro
 from jaxtyping import Array, Float
 
 from compile_il.config import Config
+from compile_il.decoders import Decoder
 from compile_il.evaluate import VALIDATION_SEED, evaluate
 from compile_il.reproduce.parts import TRAINING_TASKS
 from compile_il.reproduce.studies import PAPER_SIZES, TRAINING, relaxed
@@ -91,13 +93,18 @@ def main(run: Run) -> None:
     for number, (rate, largest) in enumerate(run.variants):
         mine = slice(number * run.repeats, (number + 1) * run.repeats)
         models = trainer.models(state)[mine]
-        scores = [
-            evaluate(model, WORLD, num_tasks=TRAINING_TASKS, num_demos=run.num_levels, seed=VALIDATION_SEED)._asdict()
-            for model in models
-        ]
+        levels: dict[str, Any] = {
+            "num_tasks": TRAINING_TASKS,
+            "num_demos": run.num_levels,
+            "seed": VALIDATION_SEED,
+        }
+        decoders: tuple[Decoder, Decoder] = ("recognition", "exact")
+        scores, summed = (
+            [evaluate(model, WORLD, decoder=decoder, **levels)._asdict() for model in models] for decoder in decoders
+        )
         seen = dict(zip(map(str, QUANTILES), np.quantile(norms[:, mine], QUANTILES).tolist(), strict=True))
-        about = {"rate": rate, "largest": None if np.isinf(largest) else largest, "norms": seen, "scores": scores}
-        figures.append(about)
+        about = {"rate": rate, "largest": None if np.isinf(largest) else largest, "norms": seen}
+        figures.append(about | {"scores": scores, "exact": summed})
         print(rate, largest, [round(row["boundary_accuracy"], 3) for row in scores], seen, flush=True)
     write_result(
         run.out,

@@ -171,6 +171,20 @@ def window() -> str:
     return markdown_table(["per cent", "boundaries", "reconstruction", "exact match", "online success"], rows)
 
 
+def variants() -> str:
+    """Variants of the paper's model on the toy, by both decoders."""
+    rows = []
+    for name, seeds in read_result("variants-cpu")["figures"].items():
+        columns = [
+            ("recognition", "boundary_accuracy"),
+            ("recognition", "reconstruction"),
+            ("exact", "boundary_accuracy"),
+        ]
+        known = [[seed[decoder][score] for seed in seeds if decoder in seed] for decoder, score in columns]
+        rows.append([name, *(spread(values) if values else "-" for values in known)])
+    return markdown_table(["symbols, per cent", "boundaries", "reconstruction", "boundaries, exact decoder"], rows)
+
+
 def agents() -> str:
     """Figure 5 in numbers, without the time that each panel took."""
     cells = study_cells(read_result("figure5"))
@@ -228,6 +242,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reacher": functools.partial(reacher, "table1"),
     "reacher-sweeps": functools.partial(reacher, "table3"),
     "agents": agents,
+    "variants": variants,
     "window": window,
     "speed-exact": functools.partial(speed_of_training, "exact"),
     "speed-relaxed": functools.partial(speed_of_training, "relaxed"),
