@@ -1,29 +1,16 @@
 """Skills in other libraries of reinforcement learning. Slow, and its library is large: `pip install .[sb3]` first."""
 
-import gymnasium
 import numpy as np
 import pytest
+from gymnasium.wrappers import FlattenObservation
 
 import compile_il as cil
 from compile_il.hierarchy import SkillEnv
 from compile_il.worlds import GridWorld
 from compile_il.worlds.gym import GridEnv
+from compile_il.worlds.show_task import ShowTask
 
 WORLD = {"kind": "visit", "size": 6, "num_tasks": 1, "num_objects": 2, "num_types": 2}
-
-
-class FlatObservation(gymnasium.ObservationWrapper):
-    """What is seen, and the current task, as one vector."""
-
-    def __init__(self, env: gymnasium.Env):
-        super().__init__(env)
-        num_cells = int(np.prod(env.observation_space.shape))
-        self.observation_space = gymnasium.spaces.Box(0, 1, (num_cells + 2,), np.float32)
-
-    def observation(self, observation: np.ndarray) -> np.ndarray:
-        state = self.unwrapped.state
-        task = self.unwrapped.level.tasks[min(int(state.task_index), 0)]
-        return np.concatenate([observation.ravel(), np.arange(2) == int(task)]).astype(np.float32)
 
 
 @pytest.mark.slow
@@ -32,7 +19,7 @@ def test_ppo_of_stable_baselines3_learns_with_skills() -> None:
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     demos = GridWorld(**WORLD, max_steps=8)
     model = cil.fit(demos, num_segments=1, num_skills=4, num_iterations=300, progress=False)
-    env = FlatObservation(SkillEnv(GridEnv(**WORLD, max_steps=8), model))
+    env = FlattenObservation(ShowTask(SkillEnv(GridEnv(**WORLD, max_steps=8), model)))
     agent = stable_baselines3.PPO(
         "MlpPolicy", env, n_steps=512, batch_size=128, learning_rate=1e-3, seed=0, device="cpu"
     )

@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import compile_il  # noqa: F401 (registers the environments)
 from compile_il.worlds import GridWorld, WorldError
+from compile_il.worlds.show_task import ShowTask
 from tests.worlds.rollout import from_ascii
 
 IDS = ("CompILE/GridPickup-v0", "CompILE/GridVisit-v0", "CompILE/GridPickupWindow-v0", "CompILE/Reacher-v0")
@@ -170,3 +171,23 @@ def test_environments_are_copied_and_run_in_other_processes() -> None:
     finally:
         sync.close()
         workers.close()
+
+
+@pytest.mark.parametrize("name", ["CompILE/GridVisit-v0", "CompILE/Reacher-v0"])
+def test_the_task_can_be_shown(name: str) -> None:
+    env = ShowTask(gymnasium.make(name, num_tasks=2))
+    observation, info = env.reset(seed=3)
+    shown, over = [], False
+    while not over:
+        assert env.observation_space.contains(observation)
+        expected = np.arange(10) == info["task"]
+        np.testing.assert_array_equal(observation["task"], expected)
+        shown.append(info["task"])
+        action = env.unwrapped.expert_action()
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    assert info["success"]
+    assert observation["task"].sum() == 0, "all is done"
+    assert list(dict.fromkeys(shown)) == info["tasks"].tolist()
+    with pytest.raises(WorldError, match="has no task to show"):
+        ShowTask(gymnasium.make("CartPole-v1"))
