@@ -9,16 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores, score_boundaries
 from compile_il.model import Model, Segments
 from compile_il.report.colors import _oklab, _rgb, ink_on, skill_colors
+from compile_il.report.groups import in_groups
 from compile_il.report.markup import per_cent
 from compile_il.report.names import look_of
 from compile_il.report.page import Shown, render_page, write_report
 from compile_il.report.runs import NUM_SHOWN, certainty, choose, found_runs
-from tests.exact.small import SMALL, small_model, vector_demos
+from tests.exact.small import SMALL, model_for, small_model, vector_demos
 
 VOID = {"meta", "br"}
 MAZE = np.zeros((7, 7, 5), np.uint8)
@@ -374,3 +376,30 @@ def test_sets_that_do_not_fit_are_refused() -> None:
         page_of()
     with pytest.raises(DemonstrationError, match="does not belong"):
         page_of(Shown("mixed", vector_demos(3), found_in(vector_demos(4))))
+
+
+def test_codes_that_are_vectors_are_drawn_in_groups(tmp_path: Path) -> None:
+    """Two groups far apart, of which the second has more segments, and then fewer codes than groups."""
+    demos = vector_demos()
+    model = model_for(demos)
+    gaussian = dataclasses.replace(
+        model, config=Config(inference="relaxed", num_segments=2, codes="gaussian", code_dim=2)
+    )
+    found = model.segment(demos, 2)
+    rng = np.random.default_rng(0)
+    places = [
+        np.array([[0.0, 0.0], [9.0, 9.0]]) if number == 0 else np.full((2, 2), 9.0) for number in range(len(demos))
+    ]
+    vectors = [
+        place[: len(row)] + 0.01 * rng.normal(size=(len(row), 2))
+        for place, row in zip(places, found.skills, strict=True)
+    ]
+    shown = Shown("some", demos, dataclasses.replace(found, skills=vectors))
+    (grouped,) = in_groups([shown], 2)
+    assert [row.tolist() for row in grouped.found.skills] == [[1, 0]] + [[0, 0]] * (len(demos) - 1)
+    path = write_report(tmp_path / "page.html", gaussian, [shown])
+    assert "codes of 2 numbers, drawn here in" in " ".join(parse(path.read_text()).words)
+    one = dataclasses.replace(found, skills=[np.ones((len(row), 2)) for row in found.skills])
+    assert {int(k) for row in in_groups([dataclasses.replace(shown, found=one)], 10)[0].found.skills for k in row} == {
+        0
+    }

@@ -19,6 +19,7 @@ from compile_il.model import Model
 from compile_il.report.colors import color_css
 from compile_il.report.counts import draw_counts
 from compile_il.report.curves import draw_curves
+from compile_il.report.groups import in_groups
 from compile_il.report.heat import chip, draw_followers, draw_tasks_served, followers, tasks_served
 from compile_il.report.markup import NO_BREAK, count, per_cent, tag, text
 from compile_il.report.names import Look, glyph_shapes, look_of
@@ -59,8 +60,6 @@ def write_report(
         `boundary_accuracy` are drawn where they are there.
       overwrite: whether an existing file may be replaced.
     """
-    if model.config.codes == "gaussian":
-        raise ValueError("The report draws skills by number, and this model's codes are vectors: there is none for it.")
     target = check_target(path, overwrite=overwrite)
     page = render_page(model, sets, title=title, history=history)
     with replace_file(target) as temporary:
@@ -72,6 +71,8 @@ def render_page(model: Model, sets: Sequence[Shown], *, title: str, history: Seq
     """The page as text; see `write_report`."""
     _check(sets)
     sets = with_distinct_names(sets)
+    if model.config.codes == "gaussian":
+        sets = in_groups(sets, model.config.num_skills)
     num_skills = 1 + max(model.config.num_skills - 1, *(int(s.max()) for shown in sets for s in shown.found.skills))
     css = importlib.resources.files("compile_il.report").joinpath("page.css").read_text(encoding="utf-8")
     head = tag(

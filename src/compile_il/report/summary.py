@@ -44,6 +44,8 @@ def summarise(model: Model, sets: Sequence[Shown]) -> str:
     used = len(np.unique(np.concatenate([skills for shown in sets for skills in shown.found.skills])))
     num_skills = model.config.num_skills
     how_many = f"all {num_skills} skills" if used == num_skills > 1 else f"{used} of {count(num_skills, 'skill')}"
+    if model.config.codes == "gaussian":
+        how_many = f"codes of {model.config.code_dim} numbers, drawn here in {count(used, 'group')} (k-means)"
     first = f"Segmenting {count(num_demos, 'demonstration')}{_what_was_told(sets)}, the model used {how_many}"
     scored = [(shown.name, shown.scores.boundary_accuracy) for shown in sets if shown.scores is not None]
     if not scored:
