@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import sys
 import types
@@ -18,6 +19,7 @@ import pytest
 
 import compile_il as cil
 from compile_il.cli import main
+from compile_il.cli.play import with_tasks
 from compile_il.generate import draw_levels
 from compile_il.hierarchy import AgentConfig, HierarchyError, OnDevice, Player, learn, load_player
 from compile_il.hierarchy.agents import Situation
@@ -294,3 +296,18 @@ def test_from_the_command_line(
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["agent"] == "hierarchical"
     assert "needs skills" in fails([*command, "--out", str(tmp_path / "other")], capsys)
     assert "holds a run" in fails([*command, "--agent", "low-level", "--out", str(tmp_path / "run")], capsys)
+    play = ["play", str(tmp_path / "run"), "--num-levels", "4", "--out", str(tmp_path / "played.json")]
+    main([*play, "--watch", "1", "--seed", "7"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search("Level 7: [A-J] ######", said)
+    assert said.count("all done") == 1
+    figures = json.loads((tmp_path / "played.json").read_text())["figures"]
+    player = load_player(tmp_path / "run")
+    assert figures["most probable"] == player.evaluate(num_levels=4, seed=7, sample=False)._asdict()
+    assert f"{figures['drawn']['num_steps']:.1f}" in said
+    assert "exists" in fails(play, capsys)
+    assert "use 0 or more" in fails([*play, "--overwrite", "--watch", "-1"], capsys)
+    assert "holds no agent" in fails(["play", str(tmp_path / "model")], capsys)
+    longer = with_tasks(dataclasses.replace(player, world=WORLD), 5).world
+    assert isinstance(longer, GridWorld)
+    assert (longer.num_tasks, longer.num_objects) == (5, 5)

@@ -11,6 +11,7 @@ from compile_il.cli.console import Interrupted, command_line, fail, stop
 from compile_il.cli.demo import Demo
 from compile_il.cli.evaluate import Evaluate
 from compile_il.cli.generate import Generate
+from compile_il.cli.play import Play
 from compile_il.cli.report import Report
 from compile_il.cli.reproduce import Reproduce
 from compile_il.cli.rl import Rl
@@ -30,6 +31,7 @@ Command = (
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Rl, tyro.conf.subcommand("rl")]
+    | Annotated[Play, tyro.conf.subcommand("play")]
     | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
 )
 

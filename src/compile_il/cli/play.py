@@ -1,0 +1,125 @@
+"""`compile-il play`: how well an agent does on levels that it has not seen, and what it does there."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from compile_il.cli.console import MAX_SEED, say
+from compile_il.evaluate import TEST_SEED
+from compile_il.worlds.grid import ACTION_NAMES
+from compile_il.worlds.text import OBJECT_LETTERS
+
+if TYPE_CHECKING:
+    from compile_il.hierarchy.player import Played, Player
+
+WAYS = {"drawn": True, "most probable": False}
+"""How options are chosen, and what `Player.evaluate` calls it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """Let an agent that has learned play on levels that it has not seen.
+
+    compile-il play runs/agent --watch 1
+    """
+
+    agent: Annotated[Path, tyro.conf.arg(metavar="AGENT"), tyro.conf.Positional]
+    """The folder of a run of `compile-il rl`, or of an agent that was saved."""
+    num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as it learned)")] = None
+    """Tasks of each level."""
+    num_levels: int = 1024
+    """Levels."""
+    seed: int = TEST_SEED
+    """Which levels."""
+    watch: int = 0
+    """Episodes to show as text, step by step."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
+    """A file for the scores, as JSON."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+
+    def run(self, console: Console) -> None:
+        """Plays, prints a table and writes the file."""
+        from compile_il.files import check_target
+        from compile_il.hierarchy.player import load_player
+        from compile_il.results import write_result
+
+        if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
+            raise ValueError(f"--watch and --seed are {self.watch} and {self.seed}: use 0 or more.")
+        if self.out is not None:
+            check_target(self.out, overwrite=self.overwrite)
+        player, began = with_tasks(load_player(self.agent), self.num_tasks), time.perf_counter()
+        for number in range(self.watch):
+            show_episode(player, self.seed + number, console)
+        with console.status(f"{self.num_levels} levels"):
+            found = {
+                way: player.evaluate(num_levels=self.num_levels, seed=self.seed, sample=sample)
+                for way, sample in WAYS.items()
+            }
+        console.print(played_table(found))
+        if self.out is not None:
+            config = {"settings": player.config.to_json(), "world": str(player.world), "test_seed": self.seed}
+            write_result(
+                self.out,
+                config=config | {"num_levels": self.num_levels},
+                seeds=[player.config.seed],
+                wall_time=time.perf_counter() - began,
+                figures={way: played._asdict() for way, played in found.items()},
+            )
+            say(console, "Saved to ", (str(self.out), "bold"))
+
+
+def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
+    """The same agent on lists of so many tasks; with as many things, where each can be picked up but once."""
+    from compile_il.worlds import GridWorld
+
+    world = player.world
+    if num_tasks is None or not isinstance(world, GridWorld):
+        return player
+    if player.config.agent == "bc":
+        raise ValueError("This agent is told a list of as many tasks as it learned with: leave out --num-tasks.")
+    num_objects = max(world.num_objects, num_tasks) if world.kind == "pickup" else world.num_objects
+    return dataclasses.replace(player, world=dataclasses.replace(world, num_tasks=num_tasks, num_objects=num_objects))
+
+
+def show_episode(player: "Player", seed: int, console: Console) -> None:
+    """One episode as text: each option that is drawn, and where it led."""
+    import numpy as np
+
+    env, rng = player.make_env("ansi"), np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    tasks = " ".join(OBJECT_LETTERS[task] for task in info["tasks"])
+    say(console, (f"Level {seed}", "bold"), f": {tasks}")
+    say(console, str(env.render()))
+    over = False
+    while not over:
+        task = f"{info['task_name']} ({OBJECT_LETTERS[info['task']]})"
+        option = player.choose(observation, info["tasks"][info["task_index"] :], rng=rng)
+        observation, _, terminated, truncated, info = env.step(option)
+        over = terminated or truncated
+        what = ACTION_NAMES[option] if option < len(ACTION_NAMES) else f"skill {option - len(ACTION_NAMES)}"
+        num_steps = info.get("num_steps", 1)
+        say(console, f"\n{task}: ", (what, "bold"), "" if num_steps == 1 else f", {num_steps} steps")
+        say(console, str(env.render()))
+    say(console, "all done" if info["success"] else "not all done", "\n")
+
+
+def played_table(found: "dict[str, Played]") -> Table:
+    """One column for each way to choose."""
+    table = Table("options", *found)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for heading, field, factor in (
+        ("levels solved, %", "success", 100),
+        ("reward", "reward", 1),
+        ("steps", "num_steps", 1),
+        ("decisions", "num_decisions", 1),
+        ("of these skills, %", "skill_share", 100),
+    ):
+        table.add_row(heading, *(f"{factor * getattr(played, field):.1f}" for played in found.values()))
+    return table
