@@ -204,6 +204,28 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     assert 0.90 < np.mean([trial.low <= 0 <= trial.high for trial in trials]) < 0.98
 
 
+def test_the_interval_of_five_seeds_is_narrow() -> None:
+    """As docs/results.md says."""
+    rng = np.random.default_rng(0)
+    trials = [summarise(rng.normal(size=5), num_resamples=500) for _ in range(1000)]
+    assert np.mean([trial.low <= 0 <= trial.high for trial in trials]) == pytest.approx(0.85, abs=0.03)
+    with pytest.raises(ValueError, match=r"Values are \[None, 1.0\]: leave out what is no number"):
+        summarise([None, 1.0])  # type: ignore[list-item]
+
+
+def test_labels_in_plain_lists_will_do() -> None:
+    found, true = [[0, 0, 1], [1]], [[2, 2, 3], [3]]
+    assert score_labels(found, true) == score_labels(lists(*found), lists(*true))
+    assert segmental_f1(found, found, overlap=0.5) == 1
+    assert step_labels([[2]], [[4, 5]], [5])[0].tolist() == [4, 4, 5, 5, 5]
+    least = np.iinfo(np.int8).min
+    assert segmental_f1([np.array([least, 0], np.int8)], [np.array([least, 0], np.int8)], overlap=0.5) == 1
+
+
+def test_a_boundary_that_is_named_twice_counts_once() -> None:
+    assert boundary_f1([[3, 3, 5]], [[3, 7]]) == boundary_f1([[3, 5]], [[3, 7]]) == 0.5
+
+
 def test_a_single_seed_has_no_spread() -> None:
     summary = summarise([0.5])
     assert (summary.mean, summary.low, summary.high) == (0.5, 0.5, 0.5)

@@ -1,5 +1,6 @@
 """Result files: what was measured, with everything needed to measure it again."""
 
+import contextlib
 import functools
 import json
 import os
@@ -74,9 +75,18 @@ def write_result(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": figures,
     }
+    if _read(path) == json.loads(json.dumps(result)) | {"finished": _read(path).get("finished")}:
+        return  # what was there is the same, and was finished before
     path.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(path) as temporary:
         temporary.write_text(_in_few_lines(json.dumps(result, indent=2)) + "\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_text())
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _in_few_lines(text: str) -> str:

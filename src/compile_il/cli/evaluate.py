@@ -80,6 +80,7 @@ class Evaluate:
             config = {
                 "settings": model.config.to_json(),
                 "world": name,
+                "levels": {str(tasks): str(world) for tasks, world in worlds.items()},
                 "num_tasks": list(self.num_tasks),
                 "count": "unknown" if self.count_unknown else "true",
                 "num_demos": self.num_demos,

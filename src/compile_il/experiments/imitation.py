@@ -4,8 +4,8 @@
     python -m compile_il.experiments.imitation --world grid-pickup --inference relaxed --learning-rate 1e-4 \
         --cooldown 0 --num-iterations 50000 --seconds 100000 --out results/relaxed-grid-pickup.json
 
-Curves are scored on validation levels, on which settings were chosen; final scores on test levels, which no choice has
-seen (`compile_il.evaluate`). With `--num-segments None` neither training nor scoring is told how many segments there
+Curves are scored on validation levels, on which settings were chosen; final scores on test levels
+(`compile_il.evaluate`). With `--num-segments None` neither training nor scoring is told how many segments there
 are.
 """
 
@@ -20,7 +20,7 @@ import tyro
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import VALIDATION_SEED, evaluate
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate
 from compile_il.generate import demonstrate
 from compile_il.model import Model, SegmentCount
 from compile_il.results import write_result
@@ -72,7 +72,12 @@ def main(run: Run) -> None:
         # Written again after each number of tasks: long demonstrations take long to score, and may not be waited for.
         write_result(
             run.out,
-            config={"world": run.world, "test_tasks": run.test_tasks[:position], **trainer.config.to_json()},
+            config={
+                "world": run.world,
+                "test_tasks": run.test_tasks[:position],
+                "test_seed": TEST_SEED,
+                **trainer.config.to_json(),
+            },
             seeds=list(range(run.config.num_seeds)),
             wall_time=time.perf_counter() - began,
             figures=figures,

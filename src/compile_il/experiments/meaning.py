@@ -77,7 +77,7 @@ def main(run: Run) -> None:
     began = time.perf_counter()
     test = demonstrate(run.world, num_demos=run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {}
-    config_json = dataclasses.asdict(run) | {"out": run.out.name, "settings": WAYS}
+    config_json = dataclasses.asdict(run) | {"out": run.out.name, "settings": WAYS, "test_seed": TEST_SEED}
     for way in run.ways:
         config = Config(num_iterations=run.num_iterations, num_seeds=run.num_seeds, **WAYS[way])
         source: Demonstrations | str = labelled(run) if way == "labels" else run.world

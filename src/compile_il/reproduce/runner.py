@@ -45,10 +45,10 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
         found[part.name] = done | {"wall_time": seconds_had(folder)}
     if not found:
         raise SoFarError(f"Nothing of {study.name} is done in {work}, at scale {scale}: run it without --so-far.")
-    if left and _is_whole(out):
+    if lost := sorted(_parts_in(out) - set(found)):
         raise SoFarError(
-            f"{out} has all of {study.name}, and {work} only {len(found)} of {len(study.parts)} parts: "
-            "give another folder (--results), or move it away."
+            f"{out} has parts of {study.name} that are not done in {work}: {'; '.join(lost)}. Give another folder "
+            "(--results), or move it away."
         )
     parts = {name: done["part"] for name, done in found.items()}
     write_result(
@@ -63,11 +63,11 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
     return result
 
 
-def _is_whole(out: Path) -> bool:
-    """Whether there is a result from which nothing was left out."""
+def _parts_in(out: Path) -> set[str]:
+    """The names of the parts of a result that is there already."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        return "not_run" not in json.loads(out.read_text())["config"]
-    return False
+        return set(json.loads(out.read_text())["figures"])
+    return set()
 
 
 def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
