@@ -75,7 +75,8 @@ def write_result(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": figures,
     }
-    if _read(path) == json.loads(json.dumps(result)) | {"finished": _read(path).get("finished")}:
+    before = _read(path)
+    if before == json.loads(json.dumps(result)) | {"finished": before.get("finished")}:
         return  # what was there is the same, and was finished before
     path.parent.mkdir(parents=True, exist_ok=True)
     with replace_file(path) as temporary:

@@ -10,12 +10,13 @@ from rich.console import Console
 
 import compile_il as cil
 from compile_il.cli import main
-from compile_il.cli.evaluate import score_table, world_of
+from compile_il.cli.evaluate import score_table
 from compile_il.config import Config
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores
 from compile_il.model import Segments
 from compile_il.report import page
+from compile_il.worlds import make_world, with_num_tasks
 from tests.cli.typed import fails, refuses
 from tests.exact.small import model_for
 
@@ -225,8 +226,9 @@ def test_evaluate_refuses(pristine_run: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_lists_may_be_longer_than_there_are_things() -> None:
-    assert (world_of("grid-pickup", 10).num_objects, world_of("grid-pickup", 3).num_objects) == (10, 6)
-    assert world_of("grid-visit", 10).num_tasks == 10
+    pickup, visit = make_world("grid-pickup"), make_world("grid-visit")
+    assert [getattr(with_num_tasks(pickup, tasks), "num_objects", None) for tasks in (10, 3)] == [10, 6]
+    assert with_num_tasks(visit, 10) == make_world("grid-visit", num_tasks=10)
 
 
 def test_the_table_of_scores_fits_into_80_columns() -> None:

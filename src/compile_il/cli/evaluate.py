@@ -14,7 +14,7 @@ from compile_il.cli.generate import WorldName
 from compile_il.cli.segment import BestOption, DecoderOption
 from compile_il.evaluate import TEST_SEED, Evaluation
 from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS
-from compile_il.worlds import GridWorld, World, make_world
+from compile_il.worlds import make_world, with_num_tasks
 
 PAPER_ROW = "  in the paper"
 
@@ -63,7 +63,7 @@ class Evaluate:
         name = self.world or model.world
         if name is None:
             raise ValueError("The model was trained on data: say in which world to score it (--world).")
-        worlds = {tasks: world_of(name, tasks) for tasks in self.num_tasks}  # which says what there cannot be
+        worlds = {tasks: with_num_tasks(make_world(name), tasks) for tasks in self.num_tasks}  # says what cannot be
         for tasks, world in worlds.items():
             with console.status(f"{self.num_demos} levels of {tasks} tasks"):
                 scores[f"{name}, {tasks} tasks"] = evaluate(
@@ -92,12 +92,6 @@ class Evaluate:
             seconds = time.perf_counter() - began
             write_result(self.out, config=config, seeds=[model.config.seed], wall_time=seconds, figures=figures)
             say(console, "Saved to ", (str(self.out), "bold"))
-
-
-def world_of(name: str, num_tasks: int) -> World:
-    """A world with lists of so many tasks; with as many things, where each can be picked up but once."""
-    more = {"num_objects": num_tasks} if name.startswith("grid-pickup") and num_tasks > GridWorld.num_objects else {}
-    return make_world(name, num_tasks=num_tasks, **more)
 
 
 def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:

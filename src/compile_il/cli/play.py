@@ -50,7 +50,9 @@ class Play:
         from compile_il.results import write_result
 
         if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
-            raise ValueError(f"--watch and --seed are {self.watch} and {self.seed}: use 0 or more.")
+            raise ValueError(
+                f"--watch is {self.watch} and --seed {self.seed}: use 0 or more, and a seed up to {MAX_SEED}."
+            )
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         player, began = with_tasks(load_player(self.agent), self.num_tasks), time.perf_counter()
@@ -75,16 +77,16 @@ class Play:
 
 
 def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
-    """The same agent on lists of so many tasks; with as many things, where each can be picked up but once."""
-    from compile_il.worlds import GridWorld
+    """The same agent on lists of so many tasks."""
+    from compile_il.worlds import GridWorld, with_num_tasks
 
-    world = player.world
-    if num_tasks is None or not isinstance(world, GridWorld):
+    if num_tasks is None:
         return player
     if player.config.agent == "bc":
         raise ValueError("This agent is told a list of as many tasks as it learned with: leave out --num-tasks.")
-    num_objects = max(world.num_objects, num_tasks) if world.kind == "pickup" else world.num_objects
-    return dataclasses.replace(player, world=dataclasses.replace(world, num_tasks=num_tasks, num_objects=num_objects))
+    if not isinstance(player.world, GridWorld):
+        raise ValueError("This agent acts in an environment of its own: leave out --num-tasks.")
+    return dataclasses.replace(player, world=with_num_tasks(player.world, num_tasks))
 
 
 def show_episode(player: "Player", seed: int, console: Console) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from typing import Any
+from typing import Any, TypeVar
 
 from compile_il.worlds.grid import GridLevel, GridState, GridWorld
 from compile_il.worlds.reacher import ReacherLevel, ReacherState, ReacherWorld
@@ -29,7 +29,10 @@ __all__ = [
     "WorldError",
     "make_world",
     "name_of",
+    "with_num_tasks",
 ]
+
+AnyWorld = TypeVar("AnyWorld", bound=GridWorld | ReacherWorld | SymbolsWorld)
 
 WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
     "grid-pickup": GridWorld(kind="pickup"),
@@ -56,6 +59,14 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
                 f"World {name!r} has no option {option!r}{_suggest(option, known)} It has: {', '.join(known)}."
             )
     return dataclasses.replace(world, **options)
+
+
+def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
+    """The same world with lists of so many tasks; with as many things, where each can be picked up but once."""
+    changes: dict[str, Any] = {"num_tasks": num_tasks}
+    if isinstance(world, GridWorld) and world.kind == "pickup":
+        changes["num_objects"] = max(world.num_objects, num_tasks)
+    return dataclasses.replace(world, **changes)
 
 
 def name_of(world: object) -> str | None:
