@@ -18,7 +18,7 @@ def score(table: StudyName, model: str, tasks: int, name: str) -> float:
 
 
 def agents() -> dict[str, dict[str, Any]]:
-    """For each panel of figure 5, what was found of each agent that has been run."""
+    """For each panel of figure 5, what was found of each agent."""
     found: dict[str, dict[str, Any]] = {}
     for name, part in read_result("figure5")["figures"].items():
         panel, agent = name.split(": ", 1)
@@ -88,9 +88,15 @@ def test_agents_without_skills_find_no_rare_reward() -> None:
             assert solved(found["low-level"]) > 80
     hard = [found for panel, found in panels.items() if panel.startswith("grid-pickup") and "sparse" in panel]
     for found in [*hard, panels["grid-visit, 5 tasks, sparse"]]:
-        if "low-level" in found:  # of all but five sparse pick-ups, which have not been run yet
-            assert solved(found["low-level"]) < 1
-    assert all(solved(found["VAE-BC"]) < 5 for found in hard)
+        assert solved(found["low-level"]) < 1
+
+
+def test_skills_of_whole_demonstrations_do_not_help_agents() -> None:
+    panels = agents()
+    assert all(solved(found["VAE-BC"]) < 7 for panel, found in panels.items() if panel.startswith("grid-pickup"))
+    for reward in ("dense", "sparse"):
+        three, five = (solved(panels[f"grid-visit, {tasks} tasks, {reward}"]["VAE-BC"]) for tasks in (3, 5))
+        assert five < three < 80
 
 
 def test_agents_that_walk_by_themselves_have_to_draw_their_steps() -> None:
