@@ -203,7 +203,10 @@ def main() -> None:
     sizes = {
         name: getattr(options, name) for name in ("inference", "batch_size", "hidden_dim", "num_maps", "half_precision")
     }
-    columns = {seeds: measure(options.world, Config(num_seeds=seeds, **sizes)) for seeds in options.num_seeds}
+    columns = {}
+    for seeds in options.num_seeds:
+        columns[seeds] = measure(options.world, Config(num_seeds=seeds, **sizes))
+        print(f"{seeds} seeds: {columns[seeds]['whole step']:.2f} ms a step", flush=True)
     table = Table(
         "milliseconds",
         *(f"{seeds} seeds" for seeds in columns),

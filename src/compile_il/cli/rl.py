@@ -66,6 +66,7 @@ class Rl:
         config = self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
             config = dataclasses.replace(config, num_environments=math.lcm(config.batch_size, max(self.num_actors, 1)))
+            say(console, f"{config.num_environments} environments, shared out to {self.num_actors} processes.")
         with resumable(self.out, resumed=self.resume):
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
