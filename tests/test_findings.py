@@ -42,17 +42,19 @@ def test_exact_inference_needs_no_labels_on_the_reacher() -> None:
         assert score("table3", f"exact, at most {count}", 3, "boundary_accuracy") >= paper + 30
 
 
-def test_relaxed_inference_is_as_good_as_the_papers_but_at_low_temperatures() -> None:
-    """Within two standard deviations, or above; docs/decisions.md, "Low temperatures", is about the others."""
+def test_relaxed_inference_is_as_good_as_the_papers_but_for_four_rows() -> None:
+    """Within two standard deviations, or above; docs/decisions.md is about the others."""
     below = {
         (table, model, tasks)
-        for table in ("table1", "table3")
+        for table in ("table1", "table2", "table3")
         for model, rows in PAPER[table].items()
         for tasks, row in rows.items()
         for name in SCORES
         if score(table, model, tasks, name) < getattr(row, name)[0] - 2 * getattr(row, name)[1]
     }
-    assert below == {("table3", f"temperature={tau}", 3) for tau in (0.1, 0.01)}
+    assert below == {("table3", f"temperature={tau}", 3) for tau in (0.1, 0.01)} | {
+        ("table2", "z-CompILE", tasks) for tasks in (3, 5)
+    }
 
 
 def test_told_codes_do_not_help_in_long_visits() -> None:

@@ -1,4 +1,4 @@
-"""Skills in other libraries of reinforcement learning. Slow, and its library is large: `pip install ".[test]"` first."""
+"""Skills in other libraries of reinforcement learning. Slow, with a large library: `pip install ".[test]"` first."""
 
 import numpy as np
 import pytest
