@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import norm, poisson
+from scipy.stats import poisson
 
 from compile_il.batches import batch_of
 from compile_il.config import Config
@@ -73,10 +73,9 @@ def choose(logits: np.ndarray, config: Config, told: int | None) -> tuple[Any, f
     """The code of a segment and its log prior, or less the divergence from it where it is a Gaussian that is found."""
     if config.codes == "categorical":
         return int(np.argmax(logits)) if told is None else told, -np.log(config.num_skills)
-    if told is not None:
-        return np.eye(config.code_dim)[told], norm.logpdf(np.eye(config.code_dim)[told]).sum()
     mean, log_variance = np.split(logits, 2)
-    return mean, -twin.gaussian_code_kl(mean, log_variance)
+    expected = np.zeros(config.code_dim) if told is None else np.sqrt(config.code_dim) * np.eye(config.code_dim)[told]
+    return mean if told is None else expected, -twin.gaussian_code_kl(mean - expected, log_variance)
 
 
 @pytest.mark.parametrize("told", [False, True])

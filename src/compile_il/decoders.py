@@ -16,7 +16,7 @@ from compile_il.relaxed.discrete import HardSegments, segment
 from compile_il.relaxed.inference import Readout
 from compile_il.relaxed.objective import log_actions
 from compile_il.relaxed.prior import log_boundary_prior
-from compile_il.relaxed.samples import gaussian_kl, log_normal, told_vector
+from compile_il.relaxed.samples import gaussian_kl, prior_mean
 from compile_il.relaxed.skills import Frames, RelaxedSkills
 from compile_il.relaxed.told import Told, told_in
 from compile_il.skills import Skills
@@ -126,6 +126,6 @@ def codes_of(skills: RelaxedSkills, hard: HardSegments, told: Told) -> ChosenCod
         codes = jnp.where(told.codes >= 0, told.codes, jnp.argmax(hard.code_logits, axis=-1))
         return ChosenCodes(codes, jnp.full(codes.shape, -jnp.log(skills.num_skills)))
     mean, log_variance = jnp.split(hard.code_logits, 2, axis=-1)
-    is_told, vectors = told.codes >= 0, told_vector(told.codes, mean.shape[-1])
-    log_prior = jnp.where(is_told, log_normal(vectors), -jax.vmap(gaussian_kl)(mean, log_variance))
-    return ChosenCodes(jnp.where(is_told[:, None], vectors, mean), log_prior)
+    expected = prior_mean(told.codes, mean.shape[-1])
+    log_prior = -jax.vmap(gaussian_kl)(mean - expected, log_variance)
+    return ChosenCodes(jnp.where(told.codes[:, None] >= 0, expected, mean), log_prior)

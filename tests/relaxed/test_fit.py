@@ -243,7 +243,7 @@ def test_uses_that_make_no_sense_are_refused() -> None:
     gaussian = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).settled())
     told = gaussian.segment(demos.with_labels(segment_codes=[[2, -1, -1]] * len(demos)))
     for codes in told.skills:
-        np.testing.assert_array_equal(codes[0], np.eye(4)[2])
+        np.testing.assert_array_equal(codes[0], 2 * np.eye(4)[2])
         assert codes.shape == (3, 4)
     with pytest.raises(ValueError, match=r"Codes of real numbers cannot be summed over"):
         gaussian.segment(demos, decoder="exact")

@@ -119,13 +119,14 @@ def gaussian_loss(
 ) -> float:
     """Reconstruction by one policy that reads the code, and what codes cost."""
     mean, log_variance = np.split(found.code_logits, 2, axis=1)
-    noise = np.asarray(jax.random.normal(key, mean.shape))
-    told = np.eye(mean.shape[1])[codes] if codes is not None else None
-    samples = mean + np.exp(log_variance / 2) * noise if told is None else told
-    if told is None:
+    noise_key, told_key = jax.random.split(key)
+    samples = mean + np.exp(log_variance / 2) * np.asarray(jax.random.normal(noise_key, mean.shape))
+    if codes is None:
         total = config.beta_codes * sum(map(twin.gaussian_code_kl, mean, log_variance))
     else:
-        total = 0.5 * np.sum((mean - told) ** 2)
+        told = np.sqrt(mean.shape[1]) * np.eye(mean.shape[1])[codes]
+        samples = told if jax.random.uniform(told_key) < 0.5 else samples
+        total = sum(map(twin.gaussian_code_kl, mean - told, log_variance))
     for t, vector in enumerate(vectors):
         for m, sample in enumerate(samples):
             total -= found.segment_probs[m][t] * np.log(action_prob(skills, seen[t], vector, sample, FLOOR))

@@ -1,5 +1,7 @@
 """Relaxed and reparameterised samples, and what they cost (paper, "Continuous relaxation" and appendix "KL term")."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -31,24 +33,21 @@ def shift(
 
 
 def told_vector(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
-    """A told code as a Gaussian one: 1 in its own entry, 0 in all others."""
-    return jax.nn.one_hot(code, dim)
+    """A told code as a Gaussian one: √D in its own entry, 0 in all others, as long as samples of the prior are."""
+    return math.sqrt(dim) * jax.nn.one_hot(code, dim)
 
 
 def gaussian_code_losses(
     mean: Float[Array, "M D"], log_variance: Float[Array, "M D"], codes: Int[Array, " M"], beta: float
 ) -> Float[Array, " M"]:
-    """For each segment half the squared distance to a code that is told, and β KL(q(z_i) || p(z)) where none is.
-
-    The distance is - log N(z_i; mean, 1) up to a constant: with a variance of its own, q could become ever surer.
-    """
-    distance = 0.5 * jnp.sum((mean - told_vector(codes, mean.shape[-1])) ** 2, axis=-1)
-    return jnp.where(codes >= 0, distance, beta * jax.vmap(gaussian_kl)(mean, log_variance))
+    """For each segment KL(q(z_i) || N(told, 1)) where a code is told, and β KL(q(z_i) || N(0, 1)) where none is."""
+    costs = jax.vmap(gaussian_kl)(mean - prior_mean(codes, mean.shape[-1]), log_variance)
+    return jnp.where(codes >= 0, costs, beta * costs)
 
 
-def log_normal(code: Float[Array, "*shape D"]) -> Float[Array, "*shape"]:
-    """Log N(z; 0, 1), the prior of a Gaussian code."""
-    return jnp.sum(jax.scipy.stats.norm.logpdf(code), axis=-1)
+def prior_mean(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
+    """Of a Gaussian code, before anything is seen: the told one, or zero."""
+    return jnp.where(code[..., None] >= 0, told_vector(code, dim), 0.0)
 
 
 def gaussian_kl(mean: Float[Array, " D"], log_variance: Float[Array, " D"]) -> Float[Array, ""]:

@@ -36,8 +36,8 @@ OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this w
 NOTES: dict[StudyName, str] = {
     "table1": OLD_REACHER,
     "table2": (
-        "z-CompILE fails here: while it is told Gaussian codes it stays at the boundaries that the prior suggests "
-        '(docs/decisions.md, "Told Gaussian codes fail").'
+        "z-CompILE fails here, at the boundaries that the prior suggests: policies read nothing but told codes when "
+        'this was made (docs/decisions.md, "Told Gaussian codes fail"); they read samples too by now.'
     ),
     "table3": (
         f"{OLD_REACHER} M=3 and temperature 1 are trained as CompILE of table 1 is, with the same seeds, by another "
