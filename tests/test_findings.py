@@ -105,3 +105,15 @@ def test_agents_that_walk_by_themselves_have_to_draw_their_steps() -> None:
     part = agents()["grid-visit, 3 tasks, dense"]["hierarchical, exact"]
     not_exploring = 100 * mean(seed["success"] for seed in part["best"])
     assert not_exploring < solved(part) - 20
+
+
+def test_the_most_probable_option_alone_costs_agents_that_call_skills_little() -> None:
+    visits = [found["hierarchical, exact"] for panel, found in agents().items() if panel.startswith("grid-visit")]
+    costs = [
+        100 * (drawn["success"] - best["success"])
+        for part in visits
+        for drawn, best in zip(part["played"], part["best"], strict=True)
+        if drawn["skill_share"] > 0.99
+    ]
+    assert min(costs) > 3
+    assert max(costs) < 7

@@ -17,9 +17,10 @@ RlWorld = Literal["grid-pickup", "grid-visit"]
 
 @dataclasses.dataclass(frozen=True)
 class Rl:
-    """Teach an agent to do lists of tasks, with the skills of a model as options.
+    r"""Teach an agent to do lists of tasks, with the skills of a model as options.
 
-    compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse --out runs/agent
+    compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse \
+        --learning-rate 3e-4 --max-skill-steps 10 --out runs/agent
 
     compile-il rl --agent low-level --world grid-visit --out runs/low-level
     """

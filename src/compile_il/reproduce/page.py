@@ -49,8 +49,9 @@ NOTES: dict[StudyName, str] = {
     ),
     "figure5": (
         "Agents draw options with their own probabilities, as while they learned; the file also has their success "
-        "with the most probable one. Seeds are those of agents: in a world, all of one kind have the skills of "
-        "one model. Skills of the exact engine were trained longer, with larger policies and, for pick-up, with "
+        "with the most probable one. Seeds are those of agents: all three have the skills of one model, and "
+        "with the exact engine so have all panels of a world. "
+        "Skills of the exact engine were trained longer, with larger policies and, for pick-up, with "
         "effects; there are 10 for pick-up and 32 for visits, of either engine, and they end after 10 steps. "
         "Settings were chosen on other levels, but for one: four agents had been scored on these at a rate of "
         "0.001 before 0.0003 was taken for all (docs/decisions.md, hierarchical reinforcement learning). Minutes "
