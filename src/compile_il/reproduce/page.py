@@ -36,7 +36,7 @@ OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this w
 NOTES: dict[StudyName, str] = {
     "table1": OLD_REACHER,
     "table2": (
-        "z-CompILE fails here, at the boundaries that the prior suggests: policies read nothing but told codes when "
+        "z-CompILE fails here; small trials point at policies that read nothing but told codes, as they did when "
         'this was made (docs/decisions.md, "Told Gaussian codes fail"); they read samples too by now.'
     ),
     "table3": (
