@@ -1,8 +1,10 @@
 """Ways to segment that are older than networks, on the same levels and with the same scores as everything else.
 
 Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). What each looks at, states,
-actions or both, is chosen on validation levels; each seed then fits it to other demonstrations. All are told how many
-segments there are. Needs the extra `baselines`.
+actions or both, and the model's number of states are chosen on validation levels; each seed then fits it to other
+demonstrations. All are told how many segments there are. Needs the extra `baselines`.
+
+hmmlearn's small matrices are slower with several threads of BLAS than with one: set OMP_NUM_THREADS=1.
 
 python -m compile_il.experiments.classic --out results/classic.json
 """
@@ -41,6 +43,9 @@ class Run:
     """Times that each is fitted to other demonstrations."""
     num_restarts: int = 5
     """Of the hidden Markov model."""
+    num_states: tuple[int, ...] = (10, 32)
+    """Of the hidden Markov model, to choose from: as many as CompILE has skills, and more, since a skill that is more
+    than one constant state needs several."""
 
 
 def candidates(run: Run, demos: Demonstrations) -> dict[str, list[Baseline]]:
@@ -50,7 +55,9 @@ def candidates(run: Run, demos: Demonstrations) -> dict[str, list[Baseline]]:
         "equal lengths": [EqualCuts()],
         "change points": [ChangePoints("dynp", view) for view in views],
         "change points, kernel": [ChangePoints("kernel", view) for view in views],
-        "hidden Markov model": [HiddenMarkov(view=view, num_restarts=run.num_restarts) for view in views],
+        "hidden Markov model": [
+            HiddenMarkov(num_states, run.num_restarts, view=view) for num_states in run.num_states for view in views
+        ],
     }
 
 
