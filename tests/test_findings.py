@@ -57,6 +57,18 @@ def test_relaxed_inference_is_as_good_as_the_papers_but_for_four_rows() -> None:
     }
 
 
+def test_relaxed_inference_with_the_papers_settings() -> None:
+    scores = read_result("relaxed-grid-pickup-h200")["figures"]["scores"]
+    for tasks, least in (("3", 0.98), ("5", 0.97)):
+        assert np.mean([seed["boundary_accuracy"] for seed in scores[tasks]]) >= least
+        assert np.mean([seed["reconstruction"] for seed in scores[tasks]]) >= least
+
+
+def test_told_gaussian_codes_miss_boundaries_by_one_step() -> None:
+    for tasks in (3, 5):
+        assert score("table2", "z-CompILE", tasks, "f1_tolerance_1") > 97
+
+
 def test_told_codes_do_not_help_in_long_visits() -> None:
     told, not_told = (
         score("figure4", f"grid-visit, {kind}", 5, "boundary_accuracy") for kind in ("z-CompILE", "CompILE")

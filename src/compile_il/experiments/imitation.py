@@ -2,7 +2,7 @@
 
     python -m compile_il.experiments.imitation --world grid-pickup --num-skills 32 --out results/exact-grid-pickup.json
     python -m compile_il.experiments.imitation --world grid-pickup --inference relaxed --learning-rate 1e-4 \
-        --cooldown 0 --num-iterations 50000 --seconds 100000 --out results/relaxed-grid-pickup.json
+        --cooldown 0 --num-iterations 50000 --seconds 100000 --out results/relaxed-grid-pickup-h200.json
 
 Curves are scored on validation levels, on which settings were chosen; final scores on test levels
 (`compile_il.evaluate`). With `--num-segments None` neither training nor scoring is told how many segments there

@@ -36,8 +36,8 @@ OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this w
 NOTES: dict[StudyName, str] = {
     "table1": OLD_REACHER,
     "table2": (
-        "z-CompILE fails here; small trials point at policies that read nothing but told codes, as they did when "
-        'this was made (docs/decisions.md, "Told Gaussian codes fail"); they read samples too by now.'
+        "What z-CompILE misses are boundaries that come a step early, in some seeds more than in others "
+        '(docs/decisions.md, "Told Gaussian codes").'
     ),
     "table3": (
         f"{OLD_REACHER} M=3 and temperature 1 are trained as CompILE of table 1 is, with the same seeds, by another "
@@ -57,6 +57,9 @@ NOTES: dict[StudyName, str] = {
         "0.001 before 0.0003 was taken for all (docs/decisions.md, hierarchical reinforcement learning). Minutes "
         "are more than it takes: seven parts were begun at that rate first, and for a while two commands counted "
         "the same seconds."
+    ),
+    "figure7": (
+        "Wall time is more than it takes: another training, which is not counted, ran on the same accelerator."
     ),
     "qualitative": "One model of each kind, after all of its training or after a hundredth of it.",
 }
