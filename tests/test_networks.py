@@ -6,21 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.networks import BlankEmbedding, Convolution, GridEmbedding, Scaling, Space, halved, make_embedding
+from compile_il.networks import BlankEmbedding, GridEmbedding, Scaling, Space, halved, make_embedding
+from tests.plain_networks import convolve
 
 NOTHING = jnp.zeros((0,))
 NO_CHANGES = jnp.zeros((0, 0))
-
-
-def test_convolution_is_a_convolution() -> None:
-    keys = jax.random.split(jax.random.key(0), 3)
-    layer = eqx.tree_at(lambda layer: layer.bias, Convolution(3, 5, key=keys[0]), jnp.arange(5.0))
-    image = jax.random.normal(keys[1], (6, 7, 3))
-    kernel = layer.weight.reshape(3, 3, 3, 5)
-    expected = jax.lax.conv_general_dilated(
-        image[None], kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
-    )[0]
-    np.testing.assert_allclose(layer(image), expected + layer.bias, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -32,6 +22,18 @@ def test_grid(dtype: type) -> None:
     embedded = embedding(jnp.ones((5, 6, 4), dtype))
     assert embedded.shape == (8,)
     np.testing.assert_allclose(embedded.mean(), 0, atol=1e-5)  # LayerNorm on top
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 4), (8, 8, 4), (7, 9, 4)])
+def test_grids_are_read_row_by_row(shape: tuple[int, int, int]) -> None:
+    """As a network without tiles would, from the same weights."""
+    embedding = GridEmbedding(shape, 3, 8, normed=False, key=jax.random.key(0))
+    biases = eqx.tree_at(lambda net: (net.first.bias, net.second.bias), embedding, (jnp.arange(3.0), jnp.ones(3)))
+    image = jax.random.normal(jax.random.key(1), shape)
+    maps = image
+    for layer in (biases.first, biases.second):
+        maps = jax.nn.relu(convolve(layer, maps))
+    np.testing.assert_allclose(biases(image), embedding.linear(maps.reshape(-1)), rtol=1e-4, atol=1e-5)
 
 
 def test_vectors_are_brought_to_one_scale() -> None:

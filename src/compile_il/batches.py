@@ -1,6 +1,7 @@
 """Minibatches with their frames end to end, so that networks run on frames that exist and on nothing else."""
 
 import functools
+import math
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -40,10 +41,16 @@ class Batch(NamedTuple):
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
-    """Rows that hold a random batch all but always: the mean plus five standard deviations."""
+    """Rows that hold a random batch all but always: the mean plus five standard deviations.
+
+    Large numbers are round ones: GPUs take sums over frames in parts of the same size, and XLA would fill up every
+    array of maps to reach it.
+    """
     frames = lengths + 1.0
     room = batch_size * frames.mean() + 5 * np.sqrt(batch_size) * frames.std()
-    return int(np.ceil(min(max(room, frames.max()), batch_size * frames.max()) / 8) * 8)
+    room = min(max(room, frames.max()), batch_size * frames.max())
+    unit = 32 if room > 1000 else 8
+    return math.ceil(room / unit) * unit
 
 
 @functools.partial(jax.jit, static_argnames=("world", "num_frames", "max_length", "supervision"))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float
 
-from compile_il.networks import ALIGNED
+from compile_il.convolutions import ALIGNED
 
 
 class LSTMState(NamedTuple):

@@ -4,7 +4,6 @@ Appendix "Encoder architecture" of the paper: two layers of 3x3 filters with ReL
 hidden layers of an MLP for vectors; in all cases a LayerNorm on top.
 """
 
-import math
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -12,50 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from compile_il.convolutions import Convolution, tiled
 from compile_il.demos.checks import ObservationKind
 
 Networks = TypeVar("Networks")
 Norm = eqx.nn.LayerNorm | eqx.nn.Identity
-ALIGNED = 8
-"""Fast matrix products of numbers of 16 bits want rows of a multiple of so many."""
-
-
-class Convolution(eqx.Module):
-    """A 3x3 convolution without padding, as a product of whole rows and a matrix.
-
-    Many seeds are trained at once by `vmap` over the weights; XLA makes a batched product of this, where it would make
-    a slow grouped convolution of `lax.conv`. Three neighbouring rows meet a matrix that holds the weight once for each
-    column: 2.7 times the arithmetic of 3x3 patches, but a third of the memory to move, which is what takes the time.
-    The bias is a row of that matrix: its gradient as a sum over images, apart from the product, took longer than the
-    products themselves.
-    """
-
-    weight: Float[Array, "patch maps"]
-    bias: Float[Array, " maps"]
-
-    def __init__(self, num_channels: int, num_maps: int, *, key: PRNGKeyArray):
-        patch = 9 * num_channels
-        limit = 1 / math.sqrt(patch)
-        self.weight = jax.random.uniform(key, (patch, num_maps), minval=-limit, maxval=limit)
-        self.bias = jnp.zeros((num_maps,))
-
-    def __call__(self, image: Float[Array, "H W C"]) -> Float[Array, "H-2 W-2 maps"]:
-        """The maps of one image."""
-        height, width, num_channels = image.shape
-        rows = image.reshape(height, width * num_channels)
-        one = jnp.broadcast_to(jnp.eye(1, ALIGNED, dtype=rows.dtype), (height - 2, ALIGNED))
-        triples = jnp.concatenate([*(rows[i : height - 2 + i] for i in range(3)), one], axis=-1)
-        bias = jnp.pad(jnp.tile(self.bias, width - 2)[None], ((0, ALIGNED - 1), (0, 0)))
-        maps = triples @ jnp.concatenate([self._band(width, num_channels), bias])
-        return maps.reshape(height - 2, width - 2, self.bias.shape[0])
-
-    def _band(self, width: int, num_channels: int) -> Float[Array, "inputs outputs"]:
-        """From three rows of an image to one row of maps."""
-        # shift[j, a, b]: column a of the image meets column j of the weight in column b of the maps.
-        shift = jnp.stack([jnp.eye(width, width - 2, k=-j, dtype=self.weight.dtype) for j in range(3)])
-        kernel = self.weight.reshape(3, 3, num_channels, -1)
-        band = jnp.einsum("jab,ijcm->iacbm", shift, kernel)
-        return band.reshape(3 * width * num_channels, -1)
 
 
 class GridEmbedding(eqx.Module):
@@ -76,9 +36,15 @@ class GridEmbedding(eqx.Module):
 
     def __call__(self, observation: Shaped[Array, "H W C"]) -> Float[Array, " hidden"]:
         """Embeds one image."""
-        maps = jax.nn.relu(self.first(observation.astype(self.first.weight.dtype)))
+        maps = jax.nn.relu(self.first(tiled(observation.astype(self.first.weight.dtype))))
         maps = jax.nn.relu(self.second(maps))
-        return self.norm(self.linear(maps.reshape(-1)))
+        # The weight is cut into tiles too: there is less of it than of the maps, which would else have to be put back.
+        height, width, _ = observation.shape
+        weight = self.linear.weight.reshape(-1, height - 4, width - 4, self.second.bias.shape[0])
+        linear = eqx.tree_at(
+            lambda layer: layer.weight, self.linear, jax.vmap(tiled)(weight).reshape(weight.shape[0], -1)
+        )
+        return self.norm(linear(maps.reshape(-1)))
 
 
 class VectorEmbedding(eqx.Module):

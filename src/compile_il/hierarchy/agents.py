@@ -20,8 +20,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from compile_il.convolutions import Convolution, tiled, untiled
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
-from compile_il.networks import Convolution, halved
+from compile_il.networks import halved
 
 NO_TASK = -1
 """In place of an object type, where a list has come to its end."""
@@ -102,8 +103,10 @@ class GridFront(eqx.Module):
         kernel = self.first.weight.reshape(9, -1, self.first.weight.shape[1])
         of_image = kernel[:, : image.shape[2]].reshape(-1, kernel.shape[2])
         seen = eqx.tree_at(lambda layer: layer.weight, self.first, of_image)
-        maps = jax.nn.relu(seen(image.astype(kernel.dtype)) + task @ kernel[:, image.shape[2] :].sum(axis=0))
-        return jax.nn.relu(self.second(maps)).reshape(-1)
+        of_task = task @ kernel[:, image.shape[2] :].sum(axis=0)
+        maps = jax.nn.relu(seen(tiled(image.astype(kernel.dtype))) + jnp.tile(of_task, 4))
+        maps = jax.nn.relu(self.second(maps))
+        return untiled(maps, image.shape[0] - 4, image.shape[1] - 4).reshape(-1)
 
 
 class VectorFront(eqx.Module):
