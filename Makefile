@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)   ## train without labels, segment, execute, and show it: demo/report.html
 	$(BIN)/compile-il demo --out demo --overwrite
 
-test: $(STAMP)   ## every test
+test: $(STAMP)   ## every test but those marked slow
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 25 --durations-min 5
 
 lint: $(STAMP)   ## ruff and mypy

@@ -122,6 +122,25 @@ def test_stopping_names_the_command(
     assert nothing == "stopped; nothing half-written is left behind"
 
 
+def test_demonstrations_may_have_more_tasks_than_segments(
+    symbols: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those have of which agents clone whole demonstrations."""
+    made = []
+
+    def fit(demos: Any, **_: Any) -> None:
+        made.append(demos)
+
+    monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", fit)
+    monkeypatch.setattr("compile_il.training_log.read_log", lambda _: [])
+    main(train("grid-pickup", tmp_path, "--num-segments", "1", "--num-tasks", "5"))
+    main(train("grid-pickup", tmp_path, "--num-segments", "1"))
+    assert (made[0].kind, made[0].num_tasks, made[0].max_steps) == ("pickup", 5, 42)
+    assert made[1] == "grid-pickup"
+    message = refuses(train(symbols, tmp_path, "--num-tasks", "3"), capsys)
+    assert "--num-tasks is for worlds" in message
+
+
 def test_commands_are_those_that_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "compile-il"
     program.touch(mode=0o755)

@@ -292,6 +292,7 @@ def test_from_the_command_line(
     main([*command, "--skills", str(tmp_path / "model"), "--out", str(tmp_path / "run")])
     said = capsys.readouterr().out
     assert "of 1,024 unseen levels solved" in said
+    assert "--max-skill-steps ends it" in said
     assert "tensorboard --logdir" in said
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["agent"] == "hierarchical"
     assert "needs skills" in fails([*command, "--out", str(tmp_path / "other")], capsys)

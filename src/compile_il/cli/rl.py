@@ -20,7 +20,7 @@ class Rl:
     r"""Teach an agent to do lists of tasks, with the skills of a model as options.
 
     compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse \
-        --learning-rate 3e-4 --max-skill-steps 10 --out runs/agent
+        --max-skill-steps 10 --out runs/agent
 
     compile-il rl --agent low-level --world grid-visit --out runs/low-level
     """
@@ -68,6 +68,8 @@ class Rl:
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
             config = dataclasses.replace(config, num_environments=math.lcm(config.batch_size, max(self.num_actors, 1)))
             say(console, f"{config.num_environments} environments, shared out to {self.num_actors} processes.")
+        if config.agent == "hierarchical" and config.max_skill_steps is None:
+            say(console, "A skill that finds nothing to do may never end; --max-skill-steps ends it after so many.")
         with resumable(self.out, resumed=self.resume):
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks

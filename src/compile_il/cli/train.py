@@ -13,15 +13,19 @@ from compile_il.config import Config
 
 if TYPE_CHECKING:
     from compile_il.demos import Demonstrations
+    from compile_il.worlds import World
 
 
 @dataclasses.dataclass(frozen=True)
 class Train:
-    """Find skills in demonstrations.
+    r"""Find skills in demonstrations.
 
     compile-il train grid-pickup --num-segments 3 --num-skills 10 --out runs/pickup
 
     compile-il train mine.npz --num-segments None --out runs/mine
+
+    compile-il train grid-pickup --inference relaxed --num-segments 1 --num-tasks 3 \
+        --num-skills 128 --out runs/whole
 
     On several hosts, each with the same command but for its number:
 
@@ -32,6 +36,8 @@ class Train:
     """A file of demonstrations, or the name of a world, of which fresh ones are made in each step."""
     out: Path
     """The folder for the log, checkpoints and the model."""
+    num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: one for each segment)")] = None
+    """Of a world: tasks in each demonstration."""
     resume: bool = False
     """Go on with the run in that folder, from its last checkpoint."""
     checkpoint_seconds: float = 60.0
@@ -57,7 +63,7 @@ class Train:
                 "Several hosts need to find each other: name the first one, --coordinator first-host:1234."
             )
         with all_or_none():
-            demos = demonstrations_or_world(self.source)
+            demos = self._demonstrations()
         with resumable(self.out, resumed=self.resume):
             fit(
                 demos,
@@ -71,6 +77,16 @@ class Train:
         for last in read_log(self.out)[-1:]:
             say(console, summary(last, self.config.num_seeds))
         say_where(console, "The model", self.out)
+
+    def _demonstrations(self) -> "Demonstrations | World | str":
+        from compile_il.sources import training_world
+
+        found = demonstrations_or_world(self.source)
+        if self.num_tasks is None:
+            return found
+        if not isinstance(found, str):
+            raise ValueError(f"--num-tasks is for worlds, and {self.source} is a file: leave it out.")
+        return training_world(found, self.num_tasks)
 
 
 def summary(last: dict[str, Any], num_seeds: int) -> str:

@@ -37,8 +37,8 @@ class AgentConfig:
     """Trajectories in each update."""
     num_levels: int = 1 << 16
     """Levels that are drawn beforehand; an episode begins on one of them."""
-    learning_rate: float = 1e-3
-    """Of Adam, at first."""
+    learning_rate: float = 3e-4
+    """Of Adam, at first; the paper has 0.001 (docs/decisions.md, "The learning rate falls")."""
     final_learning_rate: float | None = 1e-4
     """Of the last update, to which the rate falls by the same factor from one update to the next; None, as in the
     paper, where it stays the same (docs/decisions.md, "The learning rate falls")."""

@@ -38,8 +38,8 @@ AGENT_SIZES: dict[Scale, dict[str, Any]] = {
         **{"num_iterations": 2, "num_environments": 8, "batch_size": 8, "num_ticks": 4, "num_levels": 8},
         **{"hidden_dim": 8, "num_maps": 2, "embed_dim": 2, "num_seeds": 2},
     },
-    "short": {"num_iterations": 600, "learning_rate": 3e-4, "half_precision": True, "num_seeds": 3},
-    "paper": {"num_iterations": 4_000, "half_precision": True, "num_seeds": 3},
+    "short": {"num_iterations": 600, "half_precision": True, "num_seeds": 3},
+    "paper": {"num_iterations": 4_000, "learning_rate": 1e-3, "half_precision": True, "num_seeds": 3},
 }
 """Of agents; the paper does not say how long its agents learn."""
 VISIT_SKILLS = 32
