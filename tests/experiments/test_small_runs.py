@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compile_il.experiments import classic, durations, first_minute, imitation, meaning, variants
+from compile_il.experiments import classic, durations, first_minute, imitation, meaning, surprisal, variants
 from compile_il.reproduce.studies import SMOKE_SIZES
 
 
@@ -56,3 +56,11 @@ def test_variants(tmp_path: Path) -> None:
     categorical, gaussian = (written(out)[name] for name in names)
     assert [set(seed) for seed in categorical] == [{"recognition", "exact"}] * 2
     assert [set(seed) for seed in gaussian] == [{"recognition"}] * 2
+
+
+def test_surprisal(tmp_path: Path) -> None:
+    config = dataclasses.replace(surprisal.SMALL, **SMOKE_SIZES)
+    surprisal.main(surprisal.Run(tmp_path / "out.json", floors=(0.25,), num_levels=8, config=config))
+    (row,) = written(tmp_path / "out.json")["floors"]
+    assert row["floor"] == 0.25
+    assert len(row["scores"]) == 2
