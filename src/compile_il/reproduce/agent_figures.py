@@ -43,15 +43,14 @@ def panels_of(result: dict[str, Any]) -> dict[str, dict[str, Curve]]:
 
 
 def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each point and its neighbours, which does not come late where a curve rises or falls.
+    """The mean of each point and its neighbours, as many on either side: a curve that rises does not begin too high.
 
     What is not a number stays so, and counts for none of its neighbours.
     """
-    known = np.pad(~np.isnan(values), REACH)
-    window = np.ones(2 * REACH + 1)
-    total = np.convolve(np.pad(np.nan_to_num(values), REACH), window, mode="valid")
-    mean = total / np.maximum(np.convolve(known, window, mode="valid"), 1)
-    return np.where(np.isnan(values), np.nan, mean)
+    last = len(values) - 1
+    reaches = [min(REACH, i, last - i) for i in range(last + 1)]
+    around = [values[i - reach : i + reach + 1] for i, reach in enumerate(reaches)]
+    return np.array([np.nan if np.isnan(own) else np.nanmean(row) for own, row in zip(values, around, strict=True)])
 
 
 def draw_curves(result: dict[str, Any]) -> Figure:
