@@ -85,6 +85,16 @@ def test_agents_with_exact_skills_solve_all_panels() -> None:
     )
 
 
+def test_agents_without_a_limit_of_change_lose_pickup() -> None:
+    """9 of 12, and two had not come back in the end."""
+    parts = read_result("figure5-no-limit")["figures"].items()
+    curves = [np.array(part["curve"]["success"], float) for name, part in parts if "pickup" in name and "exact" in name]
+    falls = [np.max(np.maximum.accumulate(row) - row) for curve in curves for row in np.nan_to_num(curve)]
+    assert len(falls) == 12
+    assert sum(fall > 0.1 for fall in falls) == 9
+    assert sum(row[-1] < 0.96 for curve in curves for row in curve) == 2
+
+
 def test_agents_do_not_lose_what_they_have_learned() -> None:
     """With the limit of change; without it 9 of 12 fell in pick-up."""
     most = {"grid-pickup": 1.2, "grid-visit": 2.1}

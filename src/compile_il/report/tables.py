@@ -202,6 +202,19 @@ def agents() -> str:
     return markdown_table(cells.headings[:-1], [row[:-1] for row in cells.rows])
 
 
+def agent_rates() -> str:
+    """Parts of figure 5 that were run with the paper's learning rate too."""
+    slow, fast = (read_result(name)["figures"] for name in ("figure5", "figure5-rate-0.001"))
+    rows = [
+        [
+            name.replace(": ", ", "),
+            *(", ".join(f"{100 * seed['success']:.1f}" for seed in found[name]["played"]) for found in (fast, slow)),
+        ]
+        for name in fast
+    ]
+    return markdown_table(["per cent of levels solved, by seed", "from 0.001", "from 0.0003"], rows)
+
+
 def speed_of_agents() -> str:
     """Environment steps a second of reinforcement learning, those inside of skills counted."""
     result = read_result("speed-hierarchy-h200")
@@ -253,6 +266,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reacher": functools.partial(reacher, "table1"),
     "reacher-sweeps": functools.partial(reacher, "table3"),
     "agents": agents,
+    "agent-rates": agent_rates,
     "variants": variants,
     "relaxed-pickup": relaxed_pickup,
     "window": window,
