@@ -13,8 +13,8 @@ from compile_il.runs import RUN_FILE, RunError, holds_run, open_run
 CONFIG, DATA = Config(num_iterations=100), "world symbols"
 
 
-def start(folder: Path, **settings: Any) -> Path:
-    with open_run(folder, dataclasses.replace(CONFIG, **settings), DATA, resume=False) as path:
+def start(folder: Path, data: str = DATA, **settings: Any) -> Path:
+    with open_run(folder, dataclasses.replace(CONFIG, **settings), data, resume=False) as path:
         return path
 
 
@@ -108,6 +108,18 @@ def test_resuming_with_something_else(changes: dict[str, Any], message: str, tmp
     with pytest.raises(RunError, match=message):
         resume(tmp_path, **changes)
     assert (tmp_path / RUN_FILE).read_text() == written
+
+
+def test_of_worlds_only_what_differs_is_told(tmp_path: Path) -> None:
+    world, skills = "world GridWorld(kind='pickup', num_tasks={}, size=10, reward='{}')", ", skills 12ab"
+    start(tmp_path, data=world.format(3, "dense") + skills)
+    message = r"on world GridWorld with num_tasks=3, and this is world GridWorld with num_tasks=5: give"
+    with pytest.raises(RunError, match=message):
+        resume(tmp_path, data=world.format(5, "dense") + skills)
+    with pytest.raises(RunError, match="with num_tasks=3, reward='dense', and this is"):
+        resume(tmp_path, data=world.format(5, "sparse") + skills)
+    with pytest.raises(RunError, match="size=10, reward='dense'\\), skills 12ab, and this is"):
+        resume(tmp_path, data=world.format(3, "dense"))
 
 
 def test_more_iterations_may_be_asked_for(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,11 +132,23 @@ def _leftovers(folder: Path) -> list[Path]:
     return [path for name in (RUN_FILE, LOG_FILE, MODEL_FOLDER) for path in folder.glob(f".{name}.*.part")]
 
 
+def _what_differs(one: str, other: str) -> tuple[str, str]:
+    """Two descriptions; of worlds of the same kind, which have many settings, only those that are not the same."""
+    setting = re.compile(r"\w+=[^,()]+")
+    if setting.sub("", one) != setting.sub("", other):
+        return one, other
+    pairs = zip(setting.findall(one), setting.findall(other), strict=True)
+    sides = zip(*(pair for pair in pairs if pair[0] != pair[1]), strict=True)
+    first, second = (f"{one.split('(', 1)[0]} with {', '.join(side)}" for side in sides)
+    return first, second
+
+
 def _check_same(folder: Path, config: Settings, data: str) -> None:
     started = _read(folder / RUN_FILE, type(config))
     before = started["settings"]
     if started["data"] != data:
-        raise RunError(f"The run in {folder} was started on {started['data']}, and this is {data}: give the same data.")
+        then, now = _what_differs(started["data"], data)
+        raise RunError(f"The run in {folder} was started on {then}, and this is {now}: give the same data.")
     for field in dataclasses.fields(config):
         old, new = getattr(before, field.name), getattr(config, field.name)
         if field.name == "num_iterations":
