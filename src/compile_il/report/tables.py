@@ -264,6 +264,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "durations": durations,
     "meaning": meaning,
     "reacher": functools.partial(reacher, "table1"),
+    "reacher-gaussian": functools.partial(reacher, "table2"),
     "reacher-sweeps": functools.partial(reacher, "table3"),
     "agents": agents,
     "agent-rates": agent_rates,
