@@ -69,6 +69,12 @@ def test_told_gaussian_codes_miss_boundaries_by_one_step() -> None:
         assert score("table2", "z-CompILE", tasks, "f1_tolerance_1") > 97
 
 
+def test_surprisal_does_not_hang_on_the_least_spread() -> None:
+    floors = read_result("surprisal-cpu")["figures"]["floors"]
+    assert [row["floor"] for row in floors] == [0.05, 0.25, 1.0]
+    assert all(0.975 < seed["boundary_accuracy"] < 0.99 for row in floors for seed in row["scores"])
+
+
 def test_told_codes_do_not_help_in_long_visits() -> None:
     told, not_told = (
         score("figure4", f"grid-visit, {kind}", 5, "boundary_accuracy") for kind in ("z-CompILE", "CompILE")

@@ -7,9 +7,10 @@ from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS, spread
 from compile_il.reproduce.names import StudyName
 
 METHODS_INTRODUCTION = """On the same unseen levels. All methods are told how many segments there are; what older ones
-look at, and whether the hidden Markov model has 10 or 32 states, was chosen on other levels. b-CompILE and z-CompILE were told boundaries and codes in training. Older methods
-learn from 1,000 demonstrations, networks from fresh ones without end. Only methods that name what they find can agree
-with what tasks are about; each name counts for one type, so that of 32 skills ("exact" on grids) most count for none.
+look at, and whether the hidden Markov model has 10 or 32 states, was chosen on other levels. b-CompILE and z-CompILE
+were told boundaries and codes in training. Older methods learn from 1,000 demonstrations, networks from fresh ones
+without end. Only methods that name what they find can agree with what tasks are about; each name counts for one type,
+so that of 32 skills ("exact" on grids) most count for none.
 """
 FIELDS = {name: SCORE_HEADINGS[name] for name in ("boundaries", "F1", "F1, 1 step off")} | LABEL_HEADINGS
 
