@@ -24,6 +24,16 @@ def test_imitation(tmp_path: Path) -> None:
     assert len(figures["scores"]["2"]) == len(figures["held_out_log_likelihood"]) == 2
 
 
+def test_imitation_by_both_decoders(tmp_path: Path) -> None:
+    small = dataclasses.replace(imitation.PAPER_SIZES, **SMOKE_SIZES, half_precision=False, inference="relaxed")
+    run = imitation.Run("symbols", tmp_path / "out.json", test_tasks=(3,), num_checks=1, also_exact=True, config=small)
+    imitation.main(run)
+    figures = written(tmp_path / "out.json")
+    for name in ("scores", "scores, exact decoder"):
+        assert len(figures[name]["3"]) == 2
+    assert figures["scores"] != figures["scores, exact decoder"]
+
+
 def test_meaning(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_demos": 200, "num_test": 16}
     run = meaning.Run("symbols", tmp_path / "out.json", ways=("merged", "labels"), **small)

@@ -19,6 +19,7 @@ import numpy as np
 import tyro
 
 from compile_il.config import Config
+from compile_il.decoders import Decoder
 from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate
 from compile_il.generate import demonstrate
@@ -47,6 +48,8 @@ class Run:
     """How often the models are scored on validation levels while they train."""
     seconds: float = 500.0
     """Training stops after this time, whatever the number of iterations."""
+    also_exact: bool = False
+    """Score by the exact decoder too, where inference is relaxed."""
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=lambda: PAPER_SIZES)
 
 
@@ -57,18 +60,23 @@ def main(run: Run) -> None:
     state, curve = train_with_checks(trainer, run)
     count: Literal["true", "unknown"] = "unknown" if run.config.num_segments is None else "true"
     models = trainer.models(state)
-    figures = {
+    decoders: dict[str, Decoder | None] = {"scores": None}
+    if run.also_exact:
+        decoders["scores, exact decoder"] = "exact"
+    figures: dict[str, Any] = {
         "iterations": curve[-1]["iteration"],
         "training_seconds": curve[-1]["seconds"],
         "held_out_log_likelihood": [held_out_likelihood(model, trainer) for model in models],
-        "scores": {},
+        **{name: {} for name in decoders},
         "curve": curve,
     }
     for position, tasks in enumerate(run.test_tasks, start=1):
-        rows = [evaluate(model, run.world, num_tasks=tasks, count=count)._asdict() for model in models]
-        means = {name: np.mean([row[name] for row in rows]) for name in rows[0] if rows[0][name] is not None}
-        print(tasks, {name: round(float(mean), 4) for name, mean in means.items()}, flush=True)
-        figures["scores"][str(tasks)] = rows
+        for name, decoder in decoders.items():
+            levels: dict[str, Any] = {"num_tasks": tasks, "count": count, "decoder": decoder}
+            rows = [evaluate(model, run.world, **levels)._asdict() for model in models]
+            means = {score: np.mean([row[score] for row in rows]) for score in rows[0] if rows[0][score] is not None}
+            print(tasks, name, {score: round(float(mean), 4) for score, mean in means.items()}, flush=True)
+            figures[name][str(tasks)] = rows
         # Written again after each number of tasks: long demonstrations take long to score, and may not be waited for.
         write_result(
             run.out,
