@@ -39,7 +39,7 @@ OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this w
 NOTES: dict[StudyName, str] = {
     "table1": OLD_REACHER,
     "table2": (
-        "What z-CompILE misses are boundaries that come a step early, in some seeds more than in others "
+        "The boundaries that z-CompILE misses are a step off, in some seeds more than in others "
         '(docs/decisions.md, "Told Gaussian codes").'
     ),
     "table3": (
