@@ -157,7 +157,7 @@ def test_agents_begin_anew_once_settings_have_changed() -> None:
         dataclasses.replace(part, reward="sparse"),
         dataclasses.replace(part, num_tasks=5),
         dataclasses.replace(part, world="grid-pickup"),
-        dataclasses.replace(part, agent=dataclasses.replace(part.agent, learning_rate=3e-4)),
+        dataclasses.replace(part, agent=dataclasses.replace(part.agent, learning_rate=1e-3)),
         dataclasses.replace(part, config=dataclasses.replace(TINY, num_skills=4)),
     ]
     assert len({other.learning for other in [part, *others]}) == 6

@@ -24,8 +24,8 @@ class Train:
 
     compile-il train mine.npz --num-segments None --out runs/mine
 
-    compile-il train grid-pickup --inference relaxed --num-segments 1 --num-tasks 3 \
-        --num-skills 128 --out runs/whole
+    compile-il train grid-pickup --inference relaxed --num-segments 1 \
+        --num-tasks 3 --num-skills 128 --out runs/whole
 
     On several hosts, each with the same command but for its number:
 
