@@ -138,7 +138,7 @@ def curve(training: OnRay, happens: Callable[[int], None] = lambda iteration: No
 
 @ANY_WARNING
 def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is learned does not suffer: a run without a death ends alike, up to what chance does to either."""
+    """Rewards rise all the same, and end within a fifth of those of a run without a death."""
     config = AgentConfig(
         agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32, num_maps=4,
         learning_rate=3e-3, final_learning_rate=None, num_iterations=80,
