@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compile_il.experiments import classic, durations, first_minute, imitation, meaning, surprisal, variants
+from compile_il.experiments import durations, first_minute, imitation, meaning, surprisal, variants
 from compile_il.reproduce.studies import SMOKE_SIZES
 
 
@@ -50,12 +50,6 @@ def test_durations(tmp_path: Path) -> None:
 def test_first_minute(tmp_path: Path) -> None:
     first_minute.main(first_minute.Run(tmp_path / "out.json", "symbols", seconds=0.0, every=1, num_seeds=1))
     assert len(written(tmp_path / "out.json")) == 1
-
-
-def test_classic(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"num_train": 16, "num_test": 8, "num_seeds": 1, "num_restarts": 1}
-    classic.main(classic.Run(tmp_path / "out.json", ("reacher",), (3,), **small))
-    assert "hidden Markov model" in written(tmp_path / "out.json")["reacher"]
 
 
 def test_variants(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from PIL import Image
 
-from compile_il.reproduce.names import StudyName
+from compile_il.reproduce.names import PaperName, StudyName
 from compile_il.reproduce.page import INTRODUCTION, NOTES, Page, duration, heading, machine, read_studies, results_page
 from compile_il.reproduce.pictures import drawn_from, pictures_of
 from tests.reproduce import made_up
@@ -50,9 +50,11 @@ def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
     for name in get_args(StudyName):
         made_up.write(tmp_path, name)
     text = results_page(tmp_path, tmp_path / "results.md")
-    sections = re.split("^## ", text, flags=re.MULTILINE)[1:]
-    assert [section.splitlines()[0] for section in sections] == [heading(name) for name in get_args(StudyName)]
-    for name, section in zip(get_args(StudyName), sections, strict=True):
+    *sections, methods = re.split("^## ", text, flags=re.MULTILINE)[1:]
+    assert methods.splitlines()[0] == "All methods"
+    assert "demonstrations. Seeds: 0 to 4. Hardware: one Some GPU. Commit: 0" in methods
+    assert [section.splitlines()[0] for section in sections] == [heading(name) for name in get_args(PaperName)]
+    for name, section in zip(get_args(PaperName), sections, strict=True):
         assert "Scale: short (" in section
         seeds = {"qualitative": "Seed: 0.", "figure5": "Seeds: 0 to 2."}.get(name, "Seeds: 0 to 4.")
         assert seeds in section

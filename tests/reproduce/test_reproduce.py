@@ -18,7 +18,7 @@ from compile_il.hierarchy import AgentConfig, OnDevice
 from compile_il.reproduce import agents, page, parts, pictures, runner, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
 from compile_il.reproduce.agents import AgentPart
-from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.names import PaperName, Scale
 from compile_il.train import Trainer
 from compile_il.worlds import GridWorld
 
@@ -27,8 +27,8 @@ PART = parts.Part("tiny", "symbols", TINY, test_tasks=(3,), num_test=8)
 
 
 @pytest.mark.parametrize("scale", get_args(Scale))
-@pytest.mark.parametrize("name", get_args(StudyName))
-def test_studies_are_complete(name: StudyName, scale: Scale) -> None:
+@pytest.mark.parametrize("name", get_args(PaperName))
+def test_studies_are_complete(name: PaperName, scale: Scale) -> None:
     study = studies.make_study(name, scale)
     names = [part.name for part in study.parts]
     assert len({runner.slug(name) for name in names}) == len(names)

@@ -17,6 +17,7 @@ ONE_OF_EACH = {
     "table3": "M=4",
     "figure4": "grid-visit, exact",
     "figure7": "grid-pickup, b-CompILE",
+    "classic": "reacher, hidden Markov model",
     "figure5": "grid-pickup, 3 tasks, sparse: low-level",
 }
 

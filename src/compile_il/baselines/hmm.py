@@ -53,7 +53,8 @@ class HiddenMarkov:
         features = Features.of(demos, self.view)
         rows, lengths = np.concatenate(features(demos)), demos.lengths
         models = []
-        with _quiet():
+        threads = import_baseline_library("threadpoolctl")
+        with _quiet(), threads.threadpool_limits(1):  # products of small matrices take longer with several
             for restart in range(self.num_restarts):
                 models.append(self._begin(library, rows, restart).fit(rows, lengths))
             likelihoods = [model.score(rows, lengths) for model in models]

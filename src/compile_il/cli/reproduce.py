@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from compile_il.cli.console import Interrupted, say
-from compile_il.reproduce.draw import PAPERS, Cells, study_cells
-from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.draw import PAPERS, Cells, interval_cells, study_cells
+from compile_il.reproduce.names import PaperName, Scale, StudyName
 
 Names = StudyName | Literal["all"]
 
@@ -29,7 +29,8 @@ class Reproduce:
     """
 
     name: Annotated[Names, tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
-    """table1, table2, table3, figure4, figure5, figure7, qualitative, or all."""
+    """table1, table2, table3, figure4, figure5, figure7, qualitative, or all of these; or classic, methods without
+    networks, which need no accelerator, but two hours."""
     scale: Scale = "short"
     """smoke: two steps of tiny networks; short: minutes on one accelerator; paper: the paper's iterations."""
     results: Path = Path("results")
@@ -51,7 +52,7 @@ class Reproduce:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
         if self.so_far and self.name == "all":
             raise ValueError("--so-far shows one table or figure: name it.")
-        names = get_args(StudyName) if self.name == "all" else (self.name,)
+        names = get_args(PaperName) if self.name == "all" else (self.name,)
         for name in names:
             check_scale(self.results / f"{name}.json", self.scale)
         if self.jobs > 1 and not self.so_far:
@@ -71,8 +72,10 @@ class Reproduce:
                 raise Interrupted(f"{stopped.where} To go on", []) from stopped
             except KeyboardInterrupt as stopped:
                 raise Interrupted("what was done is saved. To go on", []) from stopped
-            for table in cell_tables(f"{name}, {self.scale}", study_cells(result), console.width):
-                console.print(table, "")
+            intervals = interval_cells(result)
+            for cells in (study_cells(result), *([intervals] if intervals else [])):
+                for table in cell_tables(f"{name}, {self.scale}", cells, console.width):
+                    console.print(table, "")
             say(console, f"{name}: ", (str(out), "bold"))
             for drawing in self._draw(result, out):
                 say(console, f"{name}: ", (str(drawing), "bold"))

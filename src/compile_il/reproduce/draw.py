@@ -1,5 +1,6 @@
 """Tables of studies, from their result files, with the paper's figures beside ours."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from compile_il.report.markdown import markdown_table
@@ -8,9 +9,6 @@ from compile_il.reproduce.paper import PAPER
 
 PAPERS = "paper: "
 """Stands before the heading of a column that the paper printed."""
-WITH_INTERVAL = "boundary_accuracy"
-"""The score that has an interval, by the bootstrap over seeds, beside its mean and standard deviation."""
-INTERVAL = ", 95 %"
 OF_CUTS = ("boundary_accuracy", "f1", "f1_tolerance_1", "count_accuracy")
 """Scores that say where cuts are."""
 
@@ -35,27 +33,64 @@ def study_cells(result: dict[str, Any]) -> Cells:
     return _skill_cells(result["figures"]) if drawn else _score_cells(result)
 
 
+def interval_cells(result: dict[str, Any]) -> Cells | None:
+    """The same rows with the 95 % interval of each mean, by the bootstrap over seeds; of scores only."""
+    if not all("scores" in part for part in result["figures"].values()):
+        return None
+    rows = _scored_rows(result)
+    columns = {heading: _column(rows, field, interval) for heading, field in _told_by(rows).items()}
+    return Cells(
+        ["per cent, 95 %", *columns],
+        [list(row) for row in zip([row.name for row in rows], *columns.values(), strict=True)],
+    )
+
+
+class _Row(NamedTuple):
+    """What one model reaches on lists of one length."""
+
+    model: str
+    tasks: int
+    seeds: list[dict[str, float | None]]
+    makes_cuts: bool
+    """A single segment that never ends makes none that could be scored."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}, {self.tasks} tasks"
+
+
+def _scored_rows(result: dict[str, Any]) -> list[_Row]:
+    parts = result["config"]["parts"]
+    return [
+        _Row(name, int(tasks), seeds, makes_cuts=not parts[name]["unending"])
+        for name, part in result["figures"].items()
+        for tasks, seeds in part["scores"].items()
+    ]
+
+
 def _score_cells(result: dict[str, Any]) -> Cells:
     """One row a model and number of tasks: mean and standard deviation over seeds, the paper's column before ours."""
-    found, paper = result["figures"], PAPER.get(result["config"]["study"], {})
-    parts = result["config"]["parts"]
-    scores = [(name, int(tasks), seeds) for name, part in found.items() for tasks, seeds in part["scores"].items()]
-    headings, rows = ["per cent"], [[f"{name}, {tasks} tasks"] for name, tasks, _ in scores]
-    for heading, field in SCORE_HEADINGS.items():
-        if not _tells(field, [seed[field] for _, _, seeds in scores for seed in seeds]):
-            continue
-        printed = [_printed(paper, name, tasks, field) for name, tasks, _ in scores]
+    rows, paper = _scored_rows(result), PAPER.get(result["config"]["study"], {})
+    columns = {"per cent": [row.name for row in rows]}
+    for heading, field in _told_by(rows).items():
+        printed = [_printed(paper, row.model, row.tasks, field) for row in rows]
         if any(printed):
-            headings.append(f"{PAPERS}{heading}")
-            for row, words in zip(rows, printed, strict=True):
-                row.append(words or "-")
-        columns = {heading: spread} | ({f"{heading}{INTERVAL}": interval} if field == WITH_INTERVAL else {})
-        headings += columns
-        for row, (name, _, seeds) in zip(rows, scores, strict=True):
-            # A single segment that never ends makes no cuts to be scored.
-            nothing = field in OF_CUTS and parts[name]["unending"]
-            row += ["-" if nothing else show([seed[field] for seed in seeds]) for show in columns.values()]
-    return Cells(headings, rows)
+            columns[f"{PAPERS}{heading}"] = [words or "-" for words in printed]
+        columns[heading] = _column(rows, field, spread)
+    return Cells(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
+
+
+def _told_by(rows: list[_Row]) -> dict[str, str]:
+    """Headings and fields of the scores that say anything."""
+    values = {field: [seed[field] for row in rows for seed in row.seeds] for field in SCORE_HEADINGS.values()}
+    return {heading: field for heading, field in SCORE_HEADINGS.items() if _tells(field, values[field])}
+
+
+def _column(rows: list[_Row], field: str, show: Callable[[list[float | None]], str]) -> list[str]:
+    """One score of all rows."""
+    return [
+        show([seed[field] for seed in row.seeds]) if row.makes_cuts or field not in OF_CUTS else "-" for row in rows
+    ]
 
 
 def _tells(field: str, values: list[float | None]) -> bool:

@@ -4,8 +4,10 @@ from typing import Literal
 
 Scale = Literal["smoke", "short", "paper"]
 """Two steps of tiny networks; minutes on one accelerator; the paper's iterations."""
-StudyName = Literal["table1", "table2", "table3", "figure4", "figure5", "figure7", "qualitative"]
+PaperName = Literal["table1", "table2", "table3", "figure4", "figure5", "figure7", "qualitative"]
 """Tables and figures of the paper."""
+StudyName = Literal[PaperName, "classic"]
+"""These, and methods that are older than networks."""
 TITLES: dict[StudyName, str] = {
     "table1": "Reacher: where one target has been reached",
     "table2": "Reacher, Gaussian codes",
@@ -14,4 +16,5 @@ TITLES: dict[StudyName, str] = {
     "figure5": "Agents that learn with skills",
     "figure7": "Grid worlds, Gaussian codes",
     "qualitative": "Skills at work",
+    "classic": "Older methods",
 }

@@ -16,17 +16,18 @@ from typing import Annotated, Any, get_args
 import tyro
 
 from compile_il.files import replace_file
-from compile_il.reproduce.draw import study_table
+from compile_il.report.markdown import markdown_table
+from compile_il.reproduce.draw import interval_cells, study_table
 from compile_il.reproduce.methods import METHODS_INTRODUCTION, methods_tables
-from compile_il.reproduce.names import TITLES, StudyName
+from compile_il.reproduce.names import TITLES, PaperName
 from compile_il.reproduce.pictures import pictures_of, save_picture
 from compile_il.results import RESULTS
 
 INTRODUCTION = """# The paper's tables and figures
 
 Made by `make docs` from the files that `compile-il reproduce NAME` writes. Models are trained on demonstrations of
-three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds, and for
-boundaries a 95 % interval of the mean, by the bootstrap, which with five seeds is narrow: it covers the mean about 85
+three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. Below each
+table is the 95 % interval of each mean, by the bootstrap, which with five seeds is narrow: it covers the mean about 85
 times in 100. The paper's stand before ours where it prints them. Settings
 were chosen on other levels, but for two that had been looked at on these: how long short trainings on grids are, and
 the floor on the spread of actions of relaxed inference (docs/decisions.md, relaxed engine). Where several models were
@@ -36,7 +37,7 @@ trained at once on one accelerator, wall time is each one's share of it, and les
 change (docs/exact.md). "Number right" is the share of demonstrations in which as many segments were found as there are.
 """
 OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this was made; it is gone since."
-NOTES: dict[StudyName, str] = {
+NOTES: dict[PaperName, str] = {
     "table1": OLD_REACHER,
     "table2": (
         "The boundaries that z-CompILE misses are a step off, in some seeds more than in others "
@@ -73,7 +74,7 @@ NOTES: dict[StudyName, str] = {
 }
 """What a reader could take otherwise."""
 CLASSIC = "classic.json"
-"""Made by `compile_il.experiments.classic`."""
+"""Of methods that are older than networks."""
 
 
 def results_page(results: Path, page: Path) -> str:
@@ -86,7 +87,7 @@ def results_page(results: Path, page: Path) -> str:
     studies, folder = read_studies(results), os.path.relpath(results, page.parent)
     sections = [_section(name, result, folder) for name, result in studies.items()]
     if (classic := results / CLASSIC).exists():
-        sections.append(_methods_section(json.loads(classic.read_text()), studies, folder))
+        sections.append(_methods_section(_read(classic), studies, folder))
     if len(studies) > 1:
         total = sum(result["wall_time"] for result in studies.values())
         agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
@@ -95,9 +96,9 @@ def results_page(results: Path, page: Path) -> str:
     return "\n".join([INTRODUCTION, *sections])
 
 
-def read_studies(results: Path) -> dict[StudyName, dict[str, Any]]:
+def read_studies(results: Path) -> dict[PaperName, dict[str, Any]]:
     """Studies that have been run, in the order of the paper."""
-    paths = {name: results / f"{name}.json" for name in get_args(StudyName)}
+    paths = {name: results / f"{name}.json" for name in get_args(PaperName)}
     return {name: _read(path) for name, path in paths.items() if path.exists()}
 
 
@@ -109,28 +110,39 @@ def _read(path: Path) -> dict[str, Any]:
     return result
 
 
-def _section(name: StudyName, result: dict[str, Any], results: str) -> str:
+def _section(name: PaperName, result: dict[str, Any], results: str) -> str:
     images = "".join(
         f"![{picture.caption}](images/{picture.name}.png)\n\n*{picture.caption}.*\n\n"
         for picture in pictures_of(result)
     )
     link = f"[{name}.json]({results}/{name}.json)"
     note = f"{NOTES[name]} " if name in NOTES else ""
-    return f"## {heading(name)}\n\n{images}{study_table(result)}\n{note}{provenance(result)} {link}\n"
+    return (
+        f"## {heading(name)}\n\n{images}{study_table(result)}\n{_intervals(result)}{note}{provenance(result)} {link}\n"
+    )
 
 
-def _methods_section(classic: dict[str, Any], studies: dict[StudyName, dict[str, Any]], results: str) -> str:
+def _intervals(result: dict[str, Any]) -> str:
+    """A table that is shown to those who ask for it."""
+    cells = interval_cells(result)
+    if cells is None:
+        return ""
+    # Without empty lines around it, the table would not be read as one.
+    return f"<details><summary>95 % intervals</summary>\n\n{markdown_table(*cells)}\n</details>\n\n"
+
+
+def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]], results: str) -> str:
     tables = "\n".join(f"{world}:\n\n{table}" for world, table in methods_tables(classic, studies).items())
-    seeds, where = classic["seeds"], machine(classic["hardware"])
     made = (
-        f"Older methods: seeds {seeds[0]} to {seeds[-1]}, each with its own training demonstrations. "
-        f"Hardware: {where}. Commit: {classic['commit']}. Wall time: {duration(classic['wall_time'])}. "
-        f"[{CLASSIC}]({results}/{CLASSIC})"
+        f"Of older methods each seed has its own training demonstrations. {seeds_of(classic)} Hardware: "
+        f"{_distinct(machine(part['hardware']) for part in classic['figures'].values())}. Commit: "
+        f"{_distinct(part['commit'] for part in classic['figures'].values())}. "
+        f"Wall time: {duration(classic['wall_time'])}. [{CLASSIC}]({results}/{CLASSIC})"
     )
     return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made} Networks: as in the sections above.\n"
 
 
-def heading(name: StudyName) -> str:
+def heading(name: PaperName) -> str:
     """Such as "Table 1. Reacher ..."."""
     number = name.lstrip("abcdefghijklmnopqrstuvwxyz")
     kind = name.removesuffix(number).capitalize()
@@ -140,18 +152,23 @@ def heading(name: StudyName) -> str:
 def provenance(result: dict[str, Any]) -> str:
     """What it takes to make a study again, and how long that took."""
     parts = result["figures"].values()
-    seeds = result["seeds"]
     left = result["config"].get("not_run")
     return " ".join(
         [
             *([f"Not run yet: {'; '.join(left)}."] if left else []),
             f"Scale: {result['config']['scale']} ({_iterations(result)}).",
-            f"Seeds: {seeds[0]} to {seeds[-1]}." if len(seeds) > 1 else f"Seed: {seeds[0]}.",
+            seeds_of(result),
             f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",
             f"Commit: {_distinct(part['commit'] for part in parts)}.",
             f"Wall time: {duration(result['wall_time'])}.",
         ]
     )
+
+
+def seeds_of(result: dict[str, Any]) -> str:
+    """The first and the last."""
+    first, *others = result["seeds"]
+    return f"Seeds: {first} to {others[-1]}." if others else f"Seed: {first}."
 
 
 def _iterations(result: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from compile_il.reproduce.agents import AgentPart, teach
 from compile_il.reproduce.names import Scale, StudyName
+from compile_il.reproduce.older import OlderPart, compare
 from compile_il.reproduce.parts import Measure, Part, Say, is_done, run_part, score_models
 from compile_il.reproduce.portraits import DrawnPart, portray
 from compile_il.reproduce.shares import counted, seconds_had
@@ -99,9 +100,11 @@ def trained_folder(work: Path, scale: Scale) -> Path:
 
 
 def measure_of(part: Part) -> Measure:
-    """Whether a part is drawn, scored, or has agents to teach."""
+    """Whether a part is drawn, scored, has agents to teach, or is of a method without networks."""
     if isinstance(part, AgentPart):
         return teach
+    if isinstance(part, OlderPart):
+        return compare
     return portray if isinstance(part, DrawnPart) else score_models
 
 

@@ -1,4 +1,4 @@
-"""Which models each table and figure needs, at three scales."""
+"""Which models, or other methods, each table and figure needs, at three scales."""
 
 import dataclasses
 from typing import Any, Literal, get_args
@@ -8,6 +8,7 @@ from compile_il.config import Config
 from compile_il.hierarchy.settings import AgentConfig, AgentKind
 from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import TITLES, Scale, StudyName
+from compile_il.reproduce.older import Method, OlderPart
 from compile_il.reproduce.parts import Part
 from compile_il.reproduce.portraits import DrawnPart
 from compile_il.worlds.world import Reward
@@ -84,12 +85,15 @@ def make_study(name: StudyName, scale: Scale) -> Study:
         "figure5": _agents(),
         "figure7": _grids("gaussian"),
         "qualitative": _portraits(),
+        "classic": _older(),
     }[name]
     return Study(name, TITLES[name], tuple(at_scale(part, scale) for part in parts))
 
 
 def at_scale(part: Part, scale: Scale) -> Part:
     """The same part with the scale's sizes."""
+    if isinstance(part, OlderPart):
+        return _tiny_older(part) if scale == "smoke" else part
     sized = _tiny(part) if scale == "smoke" else _full(part, TRAINING[scale])
     if isinstance(part, AgentPart):
         units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
@@ -111,6 +115,11 @@ def at_scale(part: Part, scale: Scale) -> Part:
 
 def _tiny(part: Part) -> Part:
     return dataclasses.replace(part, config=dataclasses.replace(part.config, **SMOKE_SIZES), num_test=SMOKE_TEST)
+
+
+def _tiny_older(part: OlderPart) -> OlderPart:
+    few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}
+    return dataclasses.replace(part, config=Config(num_seeds=SMOKE_SIZES["num_seeds"]), **few)
 
 
 def _full(part: Part, training: dict[str, dict[str, Any]]) -> Part:
@@ -174,6 +183,15 @@ def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
             parts.append(Part(f"{world}, exact", world, Config(num_skills=32, policy_layers=2)))
             parts.append(Part(f"{world}, exact, effects", world, Config(effects=True, policy_layers=2)))
     return parts
+
+
+def _older() -> list[Part]:
+    five = Config(num_seeds=PAPER_SIZES["num_seeds"])
+    return [
+        OlderPart(f"{world}, {method}", world, five, method=method)
+        for world in ("grid-pickup", "grid-visit", "reacher")
+        for method in get_args(Method)
+    ]
 
 
 def _agents() -> list[Part]:

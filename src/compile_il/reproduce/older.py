@@ -1,0 +1,108 @@
+"""Ways to segment that are older than networks, as parts of a study, on the same levels as everything else.
+
+Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). What each looks at, states,
+actions or both, and the model's number of states are chosen on validation levels; each seed then fits it to other
+demonstrations. All are told how many segments there are. Needs the extra `baselines`, and no accelerator.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, views_for
+from compile_il.demos import Demonstrations
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate_cuts, true_counts
+from compile_il.files import replace_file
+from compile_il.generate import demonstrate
+from compile_il.model import Model
+from compile_il.reproduce.parts import Part, Say, fingerprint
+
+NUM_VALIDATION = 256
+Method = Literal["equal lengths", "change points", "change points, kernel", "hidden Markov model"]
+
+
+@dataclasses.dataclass(frozen=True)
+class OlderPart(Part):
+    """One method in one world. There is no network: of the part's config only the number of seeds counts."""
+
+    method: Method = "equal lengths"
+    num_train: int = 1000
+    """Demonstrations, of three tasks, that the method is fitted to."""
+    num_restarts: int = 5
+    """Of the hidden Markov model."""
+    num_states: tuple[int, ...] = (10, 32)
+    """Of the hidden Markov model, to choose from: as many as CompILE has skills, and more, since a skill that is more
+    than one constant state needs several."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        plain = super().to_json() | {"num_states": list(self.num_states), "num_seeds": self.config.num_seeds}
+        return {name: value for name, value in plain.items() if name != "config"}
+
+    @property
+    def needs_models(self) -> bool:
+        """There are none."""
+        return False
+
+
+def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
+    """Settings of the method to choose from."""
+    views = views_for(demos)
+    settings: dict[Method, list[Baseline]] = {
+        "equal lengths": [EqualCuts()],
+        "change points": [ChangePoints("dynp", view) for view in views],
+        "change points, kernel": [ChangePoints("kernel", view) for view in views],
+        "hidden Markov model": [
+            HiddenMarkov(number, part.num_restarts, view=view) for number in part.num_states for view in views
+        ],
+    }
+    return settings[part.method]
+
+
+def compare(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+    """The settings that are best on validation levels, and their scores with each training set.
+
+    What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
+    """
+    del models
+    assert isinstance(part, OlderPart), "others have networks"
+    kept = folder / f"fits-{fingerprint(part.to_json())}"
+    validation = demonstrate(part.world, num_demos=min(NUM_VALIDATION, part.num_test), seed=VALIDATION_SEED)
+    first = _training_set(part, 0)
+    settings = candidates(part, first)
+
+    def quality(number: int) -> float:
+        return best_on([settings[number]], first, validation).f1
+
+    qualities = [keep(kept / f"choice-{number}.json", quality, number) for number in range(len(settings))]
+    chosen = settings[qualities.index(max(qualities))]
+    say(f"{part.name}: {chosen}")
+    tests = {
+        str(tasks): demonstrate(part.world, num_demos=part.num_test, num_tasks=tasks, seed=TEST_SEED)
+        for tasks in part.test_tasks
+    }
+
+    def score_seed(seed: int) -> dict[str, Any]:
+        fitted = chosen.fit(_training_set(part, seed))
+        return {
+            tasks: evaluate_cuts(fitted.segment(demos, true_counts(demos)), demos)._asdict()
+            for tasks, demos in tests.items()
+        }
+
+    seeds = [keep(kept / f"seed-{seed}.json", score_seed, seed) for seed in range(part.config.num_seeds)]
+    return {"chosen": str(chosen), "scores": {tasks: [seed[tasks] for seed in seeds] for tasks in tests}}
+
+
+def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
+    """What a file holds; made and written, if there is none."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(path) as temporary:
+            temporary.write_text(json.dumps(make(number)))
+    return json.loads(path.read_text())
+
+
+def _training_set(part: OlderPart, seed: int) -> Demonstrations:
+    return demonstrate(part.world, num_demos=part.num_train, seed=seed)
