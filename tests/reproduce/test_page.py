@@ -8,7 +8,17 @@ import pytest
 from PIL import Image
 
 from compile_il.reproduce.names import PaperName, StudyName
-from compile_il.reproduce.page import INTRODUCTION, NOTES, Page, duration, heading, machine, read_studies, results_page
+from compile_il.reproduce.page import (
+    INTRODUCTION,
+    NOTES,
+    Page,
+    duration,
+    heading,
+    machine,
+    provenance,
+    read_studies,
+    results_page,
+)
 from compile_il.reproduce.pictures import drawn_from, pictures_of
 from tests.reproduce import made_up
 
@@ -68,6 +78,14 @@ def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
     others = duration((sum(num_parts.values()) - num_parts["figure5"]) * made_up.WALL_TIME)
     assert f"together, {others} without the agents of figure 5." in text
     assert "| CompILE | 2 | 40.0 % | 30.0 % | 1.5 |" in sections[-1]
+
+
+def test_a_shared_machine_is_told(tmp_path: Path) -> None:
+    result = made_up.result("table1")
+    assert provenance(result).endswith("Wall time: 6 min.")
+    for part in result["figures"].values():
+        part["clock_time"] = 2.5 * part["wall_time"]
+    assert provenance(result).endswith("Wall time: 6 min with 2.5 models at once.")
 
 
 def test_writing_makes_every_picture(tmp_path: Path) -> None:

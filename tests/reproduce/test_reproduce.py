@@ -213,7 +213,7 @@ def without_times(result: Any) -> Any:
     """A result file less the times in it, at any depth."""
     if not isinstance(result, dict):
         return result
-    times = {"wall_time", "finished", "training_seconds"}
+    times = {"wall_time", "clock_time", "finished", "training_seconds"}
     return {key: without_times(value) for key, value in result.items() if key not in times}
 
 

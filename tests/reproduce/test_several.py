@@ -39,7 +39,9 @@ def test_all_are_run_and_time_is_shared(jobs: list[Job], monkeypatch: pytest.Mon
     run_several(jobs, 2)
     elapsed = time.monotonic() - began
     assert set(started) == set(jobs)
-    total = sum(seconds_had(job.folder) for job in jobs)
+    seconds = [seconds_had(job.folder) for job in jobs]
+    total = sum(each.share for each in seconds)
+    assert all(each.share < each.by_the_clock for each in seconds)
     assert elapsed - 0.5 < total <= elapsed + 0.05, "shares add up to the time that the machine was in use"
 
 
@@ -66,10 +68,16 @@ def test_an_interruption_is_passed_on(jobs: list[Job], monkeypatch: pytest.Monke
     assert started == jobs[:2], "no other is begun"
 
 
+def test_small_stretches_add_up(tmp_path: Path) -> None:
+    for _ in range(100):
+        add_seconds(tmp_path, 0.2, at_once=3)
+    assert seconds_had(tmp_path) == pytest.approx((100 * 0.2 / 3, 20.0))
+
+
 def test_seconds_add_up(tmp_path: Path) -> None:
     folder = tmp_path / "part"
-    assert seconds_had(folder) == 0
-    add_seconds(folder, 1.5)
+    assert seconds_had(folder) == (0, 0)
+    add_seconds(folder, 3.0, at_once=2)
     with pytest.raises(KeyError), counted(folder):
         raise KeyError
-    assert seconds_had(folder) == pytest.approx(1.5, abs=0.1)
+    assert seconds_had(folder) == pytest.approx((1.5, 3.0), abs=0.1)

@@ -160,7 +160,7 @@ def provenance(result: dict[str, Any]) -> str:
             seeds_of(result),
             f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",
             f"Commit: {_distinct(part['commit'] for part in parts)}.",
-            f"Wall time: {duration(result['wall_time'])}.",
+            f"Wall time: {duration(result['wall_time'])}{_at_once(result)}.",
         ]
     )
 
@@ -169,6 +169,13 @@ def seeds_of(result: dict[str, Any]) -> str:
     """The first and the last."""
     first, *others = result["seeds"]
     return f"Seeds: {first} to {others[-1]}." if others else f"Seed: {first}."
+
+
+def _at_once(result: dict[str, Any]) -> str:
+    """How many parts shared the machine, on average over the time of each; older files do not say."""
+    clock = sum(part.get("clock_time", part["wall_time"]) for part in result["figures"].values())
+    at_once = clock / max(result["wall_time"], 1e-9)
+    return f" with {at_once:.1f} models at once" if at_once > 1.05 else ""
 
 
 def _iterations(result: dict[str, Any]) -> str:

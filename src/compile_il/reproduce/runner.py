@@ -43,7 +43,11 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
             continue
         with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
             done = run_part(part, folder, say, measure_of(part), trained=trained_folder(work, scale))
-        found[part.name] = done | {"wall_time": seconds_had(folder)}
+        seconds = seconds_had(folder)
+        found[part.name] = done | {
+            "wall_time": round(seconds.share, 2),
+            "clock_time": round(seconds.by_the_clock, 2),
+        }
     if not found:
         raise SoFarError(f"Nothing of {study.name} is done in {work}, at scale {scale}: run it without --so-far.")
     if lost := sorted(_parts_in(out) - set(found)):

@@ -79,7 +79,7 @@ def run_several(jobs: list[Job], at_once: int) -> None:
             time.sleep(TICK)
             last, before = time.monotonic(), last
             for job in running:
-                add_seconds(job.folder, (last - before) / len(running))
+                add_seconds(job.folder, last - before, at_once=len(running))
             ended = {job: process for job, process in running.items() if process.poll() is not None}
             _close_input(ended.values())
             failed += [job.part for job, process in ended.items() if process.returncode not in (0, INTERRUPTED)]

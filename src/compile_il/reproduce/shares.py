@@ -1,27 +1,38 @@
 """How long a part had the machine: of the time in which several run at once, each has its share."""
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from compile_il.files import replace_file
 
-FILE = "seconds.txt"
+FILE = "seconds.json"
 
 
-def seconds_had(folder: Path) -> float:
-    """Of the part in this folder, over all of its runs."""
+class Seconds(NamedTuple):
+    """Over all runs of a part, whether they came to their end or not."""
+
+    share: float = 0.0
+    """Of a machine that may have run others beside it; shares of all parts add up to the time it was in use."""
+    by_the_clock: float = 0.0
+
+
+def seconds_had(folder: Path) -> Seconds:
+    """Of the part in this folder."""
     path = folder / FILE
-    return float(path.read_text()) if path.exists() else 0.0
+    return Seconds(**json.loads(path.read_text())) if path.exists() else Seconds()
 
 
-def add_seconds(folder: Path, seconds: float) -> None:
-    """Counts a run, whether it came to its end or not."""
+def add_seconds(folder: Path, seconds: float, at_once: int = 1) -> None:
+    """Counts a stretch in which so many parts were run at once."""
     folder.mkdir(parents=True, exist_ok=True)
-    total = seconds_had(folder) + seconds
+    share, clock = seconds_had(folder)
+    total = Seconds(share + seconds / at_once, clock + seconds)  # as they are: many small stretches are added up
     with replace_file(folder / FILE) as temporary:
-        temporary.write_text(f"{total:.2f}\n")
+        temporary.write_text(json.dumps(total._asdict()))
 
 
 @contextlib.contextmanager
