@@ -10,7 +10,6 @@ losses are the same up to rounding. Several hosts run the same program each, and
 import contextlib
 import hashlib
 import json
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,7 +69,7 @@ def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
     check_num_devices(num_devices)
     devices = jax.devices()
     wanted = num_devices or len(devices)
-    count = math.gcd(wanted, batch_size)
+    count = next(number for number in range(wanted, 0, -1) if batch_size % number == 0)
     everyone = num_devices is not None or jax.process_count() > 1
     if everyone and count != wanted:
         raise ConfigError(
