@@ -29,6 +29,7 @@ from compile_il.config import Config, ConfigError, changed
         ({"inference": "relaxed", "temperature": 0.0}, r"temperature is 0\.0: use at least 1e-06"),
         ({"inference": "relaxed", "final_temperature": -1.0}, r"final_temperature is -1\.0: use at least 1e-06"),
         ({"inference": "relaxed", "temperature": 1e-9}, r"temperature is 1e-09: use at least 1e-06"),
+        ({"inference": "relaxed", "final_temperature": 2.0}, r"is 2\.0 and temperature 1\.0: temperatures fall"),
         ({"inference": "relaxed", "beta_codes": -0.1}, r"beta_codes is -0\.1: use 0 or more"),
         ({"learning_rate": 0.0}, r"learning_rate is 0\.0: use a positive number\."),
         ({"learning_rate": float("nan")}, r"learning_rate is nan: use a number\."),
@@ -37,7 +38,7 @@ from compile_il.config import Config, ConfigError, changed
         ({"shared_termination": 0}, r"shared_termination is 0: use True or False or None\."),
         ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a positive number, such as 0\.5\."),
         ({"duration_weight": -0.1}, r"duration_weight is -0\.1: use 0 or more\."),
-        ({"duration_rate": 0.5}, r"duration_rate is 0\.5: use at least 1, or None\."),
+        ({"duration_rate": 0.0}, r"duration_rate is 0\.0: use a positive number, such as 3, or None\."),
         ({"longest_segment": 0}, r"longest_segment is 0: use at least 1, or None\."),
     ],
 )

@@ -137,7 +137,9 @@ class Config:
             raise ConfigError(f"termination_weight is {self.termination_weight}: use a positive number, such as 1.")
         if not self.effect_spread > 0:
             raise ConfigError(f"effect_spread is {self.effect_spread}: use a positive number, such as 0.2.")
-        for name in ("duration_rate", "longest_segment", "num_devices"):
+        if self.duration_rate is not None and not self.duration_rate > 0:
+            raise ConfigError(f"duration_rate is {self.duration_rate}: use a positive number, such as 3, or None.")
+        for name in ("longest_segment", "num_devices"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}: use at least 1, or None.")
@@ -173,6 +175,11 @@ class Config:
             value = getattr(self, name)
             if value is not None and not value >= LEAST_TEMPERATURE:
                 raise ConfigError(f"{name} is {value}: use at least {LEAST_TEMPERATURE:g}, such as 1.")
+        if self.final_temperature is not None and self.final_temperature > self.temperature:
+            raise ConfigError(
+                f"final_temperature is {self.final_temperature} and temperature {self.temperature}: temperatures fall "
+                "in the course of training; make the final one smaller, or leave it out."
+            )
 
     def _check_numbers(self) -> None:
         for name in (*WHOLE, *WHOLE_OR_NONE, *REAL, *REAL_OR_NONE):

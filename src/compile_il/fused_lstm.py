@@ -173,7 +173,10 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: L
     longest = jnp.take_along_axis(num_real, order[:, :: launch.rows], axis=1)
     spans = jnp.clip(longest, 1, num_times).astype(jnp.int32)
     shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, out.width), out.dtype) for out in outs]
-    assert all(math.prod(shape.shape) < 2**31 for shape in shapes), "kernels count in 32 bits: take a smaller batch"
+    if max(math.prod(shape.shape) for shape in shapes) >= 2**31:  # where the kernels' numbers end
+        raise ValueError(
+            f"{num_cells} x {num_rows} rows of {num_times} times are too many for one launch: make batch_size smaller."
+        )
     awaited, tickets = jnp.full_like(shapes[0], jnp.inf), jnp.zeros((1,), jnp.int32)
     inputs = weight.astype(launch.weight_dtype), order, spans, *by_rows, awaited, tickets
     _, *found = pl.pallas_call(

@@ -51,6 +51,16 @@ def test_nothing_of_the_future_is_seen() -> None:
     assert (np.asarray(before[5:]) != np.asarray(after[5:])).all()
 
 
+def test_passes_of_all_segments_are_made_at_once() -> None:
+    """However many there are, there is one recurrence, and its rows are those of all segments."""
+    embedded, vectors = jnp.zeros((4, 8, 6)), jnp.zeros((4, 8, 4))
+    for num_segments in (1, 3):
+        masks = jnp.ones((4, num_segments, 8))
+        program = str(jax.make_jaxpr(NETWORK.logits)(embedded, vectors, masks, jnp.full(4, 7)))
+        assert program.count("scan[") == 1
+        assert f"f32[8,{4 * num_segments},24]" in program, "gates, one row for each segment of each demonstration"
+
+
 def test_the_loss_is_a_cross_entropy() -> None:
     logits, ends, length = RNG.normal(size=(2, 8)), np.array([3, 6]), 6
     expected = sum(

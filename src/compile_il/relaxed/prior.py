@@ -22,8 +22,8 @@ def log_poisson(durations: Float[Array, "*shape"], rate: float) -> Float[Array, 
 
 def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
     """Log p(b_1 = t), for t = 0 .. T; impossible on padding."""
-    times = jnp.arange(num_times)
-    values = jnp.where(times <= length, log_poisson(times.astype(jnp.float32), rate), LOG_ZERO)
+    times = jnp.arange(num_times, dtype=float)
+    values = jnp.where(times <= length, log_poisson(times, rate), LOG_ZERO)
     return jnp.where(times <= length, values - logsumexp(values), LOG_ZERO)
 
 
@@ -54,6 +54,6 @@ def soft_length_cost(
     """
     log_q = jax.nn.log_softmax(logits)
     negative_entropy = jnp.sum(jnp.where(log_q > LOG_ZERO / 2, jnp.exp(log_q) * log_q, 0.0))
-    times = jnp.arange(logits.shape[0])
-    log_total = logsumexp(jnp.where(times <= length, log_poisson(times.astype(jnp.float32), rate), LOG_ZERO))
+    times = jnp.arange(logits.shape[0], dtype=float)
+    log_total = logsumexp(jnp.where(times <= length, log_poisson(times, rate), LOG_ZERO))
     return negative_entropy - (log_poisson(jnp.sum(segment_probs), rate) - log_total)
