@@ -199,7 +199,7 @@ def test_skills_are_stopped_on_processors_too() -> None:
         config = dataclasses.replace(SMALL, max_skill_steps=max_skill_steps, discount=0.5)
         learner = Learner(config, stage_of(make_env(), config).agent_maker(config, model))
         params = learner.start(jax.random.key(0)).params
-        found, counts = EnvActor(make_env, model, config, 4, seed=1).unroll(jax.tree.leaves(params))
+        found, counts, _ = EnvActor(make_env, model, config, 4, seed=1).unroll(jax.tree.leaves(params), 0)
         going_on = found.outcomes.discounts > 0
         num_steps = -np.log2(found.outcomes.discounts[going_on])
         assert set(num_steps[found.options[going_on] < 8]) == {1}

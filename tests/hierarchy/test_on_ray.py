@@ -1,5 +1,6 @@
-"""Acting on CPUs: trajectories beside a plain loop, and Ray's actors, of which one dies."""
+"""Ray's actors, of which some die, and clusters that cannot be used."""
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -20,93 +21,18 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, SkillEnv, learn, load_player
+from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, learn, load_player
 from compile_il.hierarchy.agents import Situation
-from compile_il.hierarchy.env_actor import EnvActor, stage_of
+from compile_il.hierarchy.env_actor import MakeEnv, stage_of
 from compile_il.hierarchy.learn import run_training
-from compile_il.hierarchy.learner import Learner
 from compile_il.hierarchy.on_ray import check_address
 from compile_il.training_log import read_log
 from compile_il.worlds import GridWorld
 from compile_il.worlds.gym import env_of
-from tests.hierarchy.test_options import SIZE, untrained
+from tests.hierarchy.test_env_actor import PICK, SMALL, assert_the_same
+from tests.hierarchy.test_options import untrained
 
-SMALL = AgentConfig(num_environments=4, batch_size=4, num_ticks=6, num_levels=4, hidden_dim=8, num_maps=2, embed_dim=2)
-PICK = GridWorld(size=SIZE, num_tasks=2, num_objects=4, max_steps=9)
 VISIT = GridWorld(kind="visit", size=5, num_tasks=3, num_objects=3, max_steps=15, wall_rate=0.0)
-
-
-@pytest.mark.parametrize("agent", ["low-level", "hierarchical", "bc"])
-def test_trajectories_are_what_a_plain_loop_sees(agent: Any) -> None:
-    config = dataclasses.replace(SMALL, agent=agent)
-    model = None if agent == "low-level" else untrained(inference="exact")
-    make_env = functools.partial(env_of, PICK)
-    learner = Learner(config, stage_of(make_env(), config).agent_maker(config, model))
-    params = learner.start(jax.random.key(0)).params
-    actor = EnvActor(make_env, model, config, 2, seed=5)
-    first, _ = actor.unroll(jax.tree.leaves(params))
-    second, counts = actor.unroll(jax.tree.leaves(params))
-    assert counts.num_decisions == 2 * 6
-    for number, seed in enumerate(np.random.SeedSequence(5).generate_state(2)):
-        env: gymnasium.Env = make_env()
-        env = env if model is None else SkillEnv(env, model, discount=config.discount)
-        observation, info = env.reset(seed=int(seed))
-        for part in (first, second):
-            row = jax.tree.map(lambda leaf, n=number: leaf[n], part)
-            for n, option in enumerate(row.options):
-                np.testing.assert_array_equal(row.situations.observation[n], observation)
-                left = info["tasks"][info["task_index"] :]
-                told = [*left, -1, -1][: 2 if agent == "bc" else 1]
-                assert row.situations.tasks[n].tolist() == told
-                assert row.situations.kind[n] == 1
-                observation, reward, terminated, truncated, info = env.step(int(option))
-                over = terminated or truncated
-                assert row.outcomes.rewards[n] == pytest.approx(reward)
-                discount = 0 if over else config.discount ** info.get("num_steps", 1)
-                assert row.outcomes.discounts[n] == pytest.approx(discount)
-                if over:
-                    observation, info = env.reset()
-        np.testing.assert_array_equal(row.situations.observation[-1], observation)
-
-
-def test_an_environment_without_tasks_has_one_that_stays_the_same() -> None:
-    config = dataclasses.replace(SMALL, agent="low-level")
-    make_env = functools.partial(gymnasium.make, "CartPole-v1")
-    stage = stage_of(make_env(), config)
-    params = Learner(config, stage.agent_maker(config, None)).start(jax.random.key(0)).params
-    found, counts = EnvActor(make_env, None, config, 3, seed=0).unroll(jax.tree.leaves(params))
-    assert found.situations.observation.shape == (3, 7, 4)
-    assert (found.situations.tasks == 0).all()
-    assert counts.num_steps == 3 * 6
-
-
-class Talkative(gymnasium.Wrapper):
-    """CartPole, with words in `info` that mean something else elsewhere."""
-
-    def __init__(self) -> None:
-        super().__init__(gymnasium.make("CartPole-v1"))
-
-    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        observation, _ = self.env.reset(**settings)
-        return observation, {"tasks": "balance", "task_index": 0}
-
-    def step(self, action: Any) -> Any:
-        *rest, _ = self.env.step(action)
-        return *rest, {"discount": 1.0, "num_steps": 7, "total_reward": 100.0, "tasks": "balance", "task_index": 0}
-
-
-def test_what_others_say_in_info_is_left_alone() -> None:
-    config = dataclasses.replace(SMALL, agent="low-level")
-    params = Learner(config, stage_of(Talkative(), config).agent_maker(config, None)).start(jax.random.key(0)).params
-    actor = EnvActor(Talkative, None, config, 2, seed=0)
-    for _ in range(12):
-        found, counts = actor.unroll(jax.tree.leaves(params))
-        assert counts.num_steps == 2 * 6
-        assert set(np.unique(found.outcomes.discounts).tolist()) <= {0.0, np.float32(config.discount)}
-        if counts.num_episodes:
-            assert counts.total_reward < 100
-            return
-    raise AssertionError("no episode has ended")
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +64,7 @@ def curve(training: OnRay, happens: Callable[[int], None] = lambda iteration: No
 
 @ANY_WARNING
 def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rewards rise all the same, and end within a fifth of those of a run without a death."""
+    """Rewards rise; that a death does not change them is shown below."""
     config = AgentConfig(
         agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32, num_maps=4,
         learning_rate=3e-3, final_learning_rate=None, num_iterations=80,
@@ -153,10 +79,62 @@ def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: py
         assert len(training.actors) == 2
     assert "An actor died and is replaced." in capsys.readouterr().err
     assert last > 1.25 * first, "rewards do not rise"
-    with OnRay(config, VISIT, num_actors=2) as training:
-        _, undisturbed = curve(training)
+
+
+def fragile(world: GridWorld, flag: Path) -> MakeEnv:
+    """Environments of which the first one that steps while there is a certain file takes its process with it."""
+
+    def make_env() -> Any:
+        env = env_of(world)
+        step = env.step
+
+        def step_or_die(action: Any) -> Any:
+            with contextlib.suppress(FileNotFoundError):
+                flag.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return step(action)
+
+        env.step = step_or_die  # type: ignore[method-assign]
+        return env
+
+    return make_env
+
+
+@ANY_WARNING
+@pytest.mark.parametrize("agent", ["low-level", "hierarchical"])
+def test_deaths_change_nothing(agent: Any, cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two runs are the same to the last bit, though in one of them two actors die: at work, and after it is done."""
+    config = dataclasses.replace(SMALL, agent=agent, batch_size=2, learning_rate=3e-3, num_iterations=8)
+    model = None if agent == "low-level" else untrained(inference="exact", recurrent=True)
+    world = dataclasses.replace(PICK, kind="visit", max_steps=11)
+    flag = tmp_path / "die"
+
+    def run(happens: Callable[[OnRay, int], None]) -> list[Any]:
+        with OnRay(config, world, model, make_env=fragile(world, flag), num_actors=2) as training:
+            learned, found = training.start(), []
+            for iteration in range(config.num_iterations):
+                happens(training, iteration)
+                learned, statistics = training.step(learned, iteration)
+                found.append(statistics)
+            return [learned, found]
+
+    def kill(training: OnRay, iteration: int) -> None:
+        if iteration != 4:
+            return
+        slots = training._crew._slots  # type: ignore[union-attr]
+        for slot in slots:
+            assert min(episode.number for episode in slot.episodes) > 1
+            assert max(len(episode.options) for episode in slot.episodes) > 1
+        cluster.wait([slot.under_way for slot in slots], num_returns=2)
+        cluster.kill(training.actors[1])  # what it has sent is not taken yet
+        flag.touch()  # which the other one will see as soon as it goes on
+
+    undisturbed = run(lambda training, iteration: None)
     assert "died" not in capsys.readouterr().err
-    assert abs(last - undisturbed) < 0.2 * undisturbed
+    disturbed = run(kill)
+    assert capsys.readouterr().err.count("An actor died and is replaced.") == 2
+    assert_the_same(disturbed, undisturbed)
+    assert sum(int(statistics.num_episodes[0]) for statistics in undisturbed[1]) > 10
 
 
 @ANY_WARNING

@@ -3,9 +3,13 @@
 An actor has some environments, each at an option of its own. The agent chooses for all of them at once; then each
 option is run to its end, one environment after the other. So a trajectory has the same number of decisions everywhere,
 and none of them is still running.
+
+All that is drawn comes from seeds: each episode begins with one of its own, and the choices of one unroll have a key of
+their own. So where an environment is follows from its episode's number and the options that it took since, and another
+actor with the same seed can be brought there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -87,6 +91,29 @@ class Counts(NamedTuple):
         return total
 
 
+class Episode(NamedTuple):
+    """How far an environment has come: all that is needed to bring another one to the same place."""
+
+    number: int = 0
+    """Of the episode, among those of its environment."""
+    options: tuple[int, ...] = ()
+    """Taken in it so far; of what an unroll gives, those of that unroll."""
+
+    def then(self, later: "Episode") -> "Episode":
+        """Where it is after an unroll."""
+        return later if later.number != self.number else Episode(self.number, self.options + later.options)
+
+
+class Unrolled(NamedTuple):
+    """What an actor sends."""
+
+    trajectory: Trajectory
+    """Of each environment, stacked along the first axis."""
+    counts: Counts
+    episodes: list[Episode]
+    """How far each environment has come meanwhile."""
+
+
 class EnvActor:
     """Some environments, and an agent that acts in them with the parameters that it is given.
 
@@ -96,10 +123,19 @@ class EnvActor:
       config: the settings.
       num_environments: how many of them.
       seed: of the environments and of the agent's choices.
+      episodes: where another actor with this seed has left its environments, and these are to go on; None to begin.
     """
 
-    def __init__(self, make_env: MakeEnv, model: Model | None, config: AgentConfig, num_environments: int, seed: int):
-        self._config, self._key = config, jax.random.key(seed)
+    def __init__(
+        self,
+        make_env: MakeEnv,
+        model: Model | None,
+        config: AgentConfig,
+        num_environments: int,
+        seed: int,
+        episodes: Sequence[Episode] | None = None,
+    ):
+        self._config, self._seed, self._key = config, seed, jax.random.key(seed)
         envs = [make_env() for _ in range(num_environments)]
         self._stage = stage_of(envs[0], config)
         # What others put into `info` may have the same names and mean something else.
@@ -110,27 +146,30 @@ class EnvActor:
             limit = config.max_skill_steps
             envs = [SkillEnv(env, model, discount=config.discount, max_steps=limit) for env in envs]
         self._envs = envs
-        seeds = np.random.SeedSequence(seed).generate_state(num_environments)
-        self._seen = [env.reset(seed=int(s)) for env, s in zip(self._envs, seeds, strict=True)]
-        self._earned = np.zeros(num_environments)
+        self._seen: list[tuple[Any, dict[str, Any]]] = [(None, {})] * num_environments
+        self._earned, self._episode_numbers = np.zeros(num_environments), [0] * num_environments
+        self._taken: list[list[int]] = [[] for _ in envs]
+        for number, episode in enumerate(episodes or [Episode()] * num_environments):
+            self._replay(number, episode)
 
-        def choose(params: Any, situations: Situation, key: Any) -> Choice:
-            agent = learner.agent(params)
+        def choose(params: Any, situations: Situation, key: Any, tick: Any) -> Choice:
+            agent, key = learner.agent(params), jax.random.fold_in(key, tick)
             return jax.vmap(agent.choose)(situations, jax.random.split(key, num_environments))
 
         self._choose = jax.jit(choose)
 
-    def unroll(self, leaves: list[Any]) -> tuple[Trajectory, Counts]:
-        """One trajectory of each environment, stacked along the first axis.
+    def unroll(self, leaves: list[Any], item: int) -> Unrolled:
+        """One trajectory of each environment.
 
         Args:
           leaves: the agent's parameters, in the order of their tree.
+          item: another number each time; what is chosen depends on it, and not on what was unrolled before.
         """
         params = jax.tree.unflatten(self._treedef, [jnp.asarray(leaf) for leaf in leaves])
+        key, self._taken = jax.random.fold_in(self._key, item), [[] for _ in self._envs]
         situations, choices, results, total = [self._situations()], [], [], Counts()
-        for _ in range(self._config.trajectory_length):
-            self._key, key = jax.random.split(self._key)
-            choice: Choice = jax.tree.map(np.asarray, self._choose(params, situations[-1], key))
+        for tick in range(self._config.trajectory_length):
+            choice: Choice = jax.tree.map(np.asarray, self._choose(params, situations[-1], key, tick))
             steps = [self._run(number, int(option)) for number, option in enumerate(choice.option)]
             choices.append(choice)
             results.append([(reward, discount) for reward, discount, _ in steps])
@@ -139,20 +178,40 @@ class EnvActor:
             situations.append(self._situations())
         rewards, discounts = np.moveaxis(np.array(results, np.float32), 0, 1).transpose(2, 0, 1)
         stacked: Situation = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *situations)
-        return Trajectory(
+        trajectory = Trajectory(
             situations=stacked,
             options=np.stack([choice.option for choice in choices], axis=1),  # type: ignore[arg-type]
             log_probs=np.stack([choice.log_prob for choice in choices], axis=1),  # type: ignore[arg-type]
             outcomes=Outcomes(rewards, discounts, np.ones(rewards.shape, bool)),  # type: ignore[arg-type]
-        ), total
+        )
+        episodes = [Episode(*ep) for ep in zip(self._episode_numbers, map(tuple, self._taken), strict=True)]
+        return Unrolled(trajectory, total, episodes)
+
+    def _begin(self, number: int, episode_number: int) -> None:
+        """A fresh episode, which is the same whoever begins it."""
+        seed = np.random.SeedSequence([self._seed, number, episode_number]).generate_state(1)[0]
+        self._seen[number] = self._envs[number].reset(seed=int(seed))
+        self._earned[number], self._episode_numbers[number], self._taken[number] = 0.0, episode_number, []
+
+    def _replay(self, number: int, episode: Episode) -> None:
+        """Brings an environment to where another one was, whose episode had not ended.
+
+        If this one ends, then its seed does not determine it, and there is no such place: the next episode has begun.
+        """
+        self._begin(number, episode.number)
+        for option in episode.options:
+            _, _, counts = self._run(number, option)
+            if counts.num_episodes:
+                return
 
     def _run(self, number: int, option: int) -> tuple[float, float, Counts]:
-        """Runs an option to its end: its reward and discount, and what happened."""
+        """Runs an option to its end, and begins anew after an episode's: its reward and discount, and what happened."""
         env = self._envs[number]
         observation, reward, terminated, truncated, info = env.step(option)
         over = bool(terminated or truncated)
         about = info if self._has_skills else {}
         self._earned[number] += about.get("total_reward", reward)
+        self._taken[number].append(option)
         counts = Counts(
             num_steps=about.get("num_steps", 1),
             num_decisions=1,
@@ -163,8 +222,7 @@ class EnvActor:
         )
         self._seen[number] = (observation, info)
         if over:
-            self._earned[number] = 0.0
-            self._seen[number] = env.reset()
+            self._begin(number, self._episode_numbers[number] + 1)
         return float(reward), 0.0 if over else float(about.get("discount", self._config.discount)), counts
 
     def _situations(self) -> Situation:

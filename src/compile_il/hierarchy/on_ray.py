@@ -1,9 +1,13 @@
 """Actors on the CPUs of one or many machines, through Ray, and one learner here.
 
 Each actor acts with the parameters that were the newest when it began; those of the learner have moved on by the time
-its trajectories arrive, and V-trace corrects for that. An actor that dies is replaced. Everything goes through the same
-learner as on the device, so a run can be stopped and resumed; but which trajectory arrives first is for the machines to
-say, and no two runs are the same.
+its trajectories are learned from, and V-trace corrects for that. By how much is for the order of work to say, not for
+the machines (`crew.py`): two runs with the same settings are the same, and an actor that dies and is replaced costs
+time and changes nothing else, as far as environments depend on nothing but their seeds and machines round alike. The
+price is that the learner waits for the slowest actor.
+
+Everything goes through the same learner as on the device, so a run can be stopped and resumed. One that is resumed
+begins with fresh environments: it is determined too, but by where it was resumed as well.
 """
 
 import dataclasses
@@ -11,7 +15,6 @@ import functools
 import math
 import os
 import socket
-import sys
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,7 +28,8 @@ from jaxtyping import Array, Float
 
 from compile_il.array_names import named_leaves
 from compile_il.hierarchy.arena import TaskWorld
-from compile_il.hierarchy.env_actor import Counts, EnvActor, MakeEnv, stage_of
+from compile_il.hierarchy.crew import Crew
+from compile_il.hierarchy.env_actor import Counts, EnvActor, Episode, MakeEnv, stage_of
 from compile_il.hierarchy.impala import Losses
 from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.on_device import Statistics
@@ -38,13 +42,10 @@ from compile_il.model import Model
 from compile_il.worlds.gym import env_of
 
 CONNECT_SECONDS = 5.0
-PATIENCE_SECONDS = 60.0
 HTTP2_SETTINGS = 4
 """The type of the frame that either side sends first; it stands in the fourth byte of the frame's header."""
 HTTP2_HEADER = 9
 HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0])
-MOST_DEATHS = 3
-"""Actors that may die in a row for each that there is, before something else must be wrong."""
 
 
 class Progress(NamedTuple):
@@ -66,6 +67,9 @@ def require_ray() -> Any:
 
 class OnRay:
     """Reinforcement learning with actors elsewhere; has the methods of `OnDevice`.
+
+    A step depends on the state, its number and the settings, and on where the actors' environments are: those are fresh
+    where a run is resumed.
 
     Args:
       config: the settings; environments are shared out among the actors.
@@ -102,16 +106,9 @@ class OnRay:
         self._stage = stage_of(env, config)
         self.learner = Learner(config, self._stage.agent_maker(config, model))
         self._update = jax.jit(self.learner.update)
-        self._num_actors, self._num_made = num_actors, 0
-        self._began: int | None = None
-        self._under_way: dict[Any, Any] = {}
+        self._num_actors = num_actors
+        self._crew: Crew | None = None
         self._ray, self._ours = require_ray(), False
-        gone = self._ray.exceptions
-        # Of an actor, of its process, of its machine, or of what it had found; its own errors are not among them.
-        self._deaths = (
-            *(gone.RayActorError, gone.WorkerCrashedError, gone.NodeDiedError),
-            *(gone.ObjectLostError, gone.OutOfMemoryError),
-        )
         self._connect(address)
         self._check_room()
         self._model = self._ray.put(pack(model))
@@ -124,11 +121,10 @@ class OnRay:
     def step(self, state: Progress, iteration: int) -> tuple[Progress, Statistics]:
         """As many trajectories as there are environments, and the updates that follow from them."""
         config, learned = self.config, state.learned
-        self._began = iteration if self._began is None else self._began
         cost, total = self.learner.entropy_cost(iteration), Counts()
         losses: list[Losses] = []
         for _ in range(config.num_environments // config.batch_size):
-            batch, counts = self._gather(learned)
+            batch, counts = self._gather(learned, iteration)
             learned, loss = self._update(learned, batch, cost)
             losses.append(loss)
             total = total.plus(counts)
@@ -152,13 +148,13 @@ class OnRay:
     @property
     def actors(self) -> list[Any]:
         """Ray's handles of the actors that are at work."""
-        return list(self._under_way.values())
+        return [] if self._crew is None else self._crew.actors
 
     def close(self) -> None:
         """Ends the actors, and Ray if it was started here."""
-        for actor in self.actors:
-            self._ray.kill(actor)
-        self._under_way = {}
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
         if self._ours:
             self._ray.shutdown()
 
@@ -168,42 +164,19 @@ class OnRay:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _gather(self, learned: Learned) -> tuple[Trajectory, Counts]:
-        """A batch of trajectories, in the order in which they come; actors go on with the newest parameters."""
+    def _gather(self, learned: Learned, iteration: int) -> tuple[Trajectory, Counts]:
+        """A batch of trajectories, in the order in which they were dealt; actors go on with the newest parameters."""
         newest = self._ray.put([np.asarray(leaf) for leaf in jax.tree.leaves(learned.params)])
-        while len(self._under_way) < self._num_actors:
-            self._send(self._new_actor(), newest)
-        total, deaths = Counts(), 0
+        if self._crew is None:
+            self._crew = self._new_crew(newest, iteration)
+        total = Counts()
         while len(self._waiting) < self.config.batch_size:
-            done = self._wait()
-            actor = self._under_way.pop(done)
-            try:
-                trajectories, counts = self._ray.get(done)
-            except self._deaths as error:
-                deaths += 1
-                if deaths > MOST_DEATHS * self._num_actors:
-                    raise HierarchyError(f"Actors die as soon as they are started: {error}") from error
-                print("An actor died and is replaced.", file=sys.stderr)
-                self._send(self._new_actor(), newest)
-                continue
-            deaths, total = 0, total.plus(counts)
-            rows = trajectories.options.shape[0]
-            self._waiting += [jax.tree.map(lambda leaf, n=n: leaf[n], trajectories) for n in range(rows)]
-            self._send(actor, newest)
+            found = self._crew.take(newest)
+            total = total.plus(found.counts)
+            rows = found.trajectory.options.shape[0]
+            self._waiting += [jax.tree.map(lambda leaf, n=n: leaf[n], found.trajectory) for n in range(rows)]
         batch, self._waiting = self._waiting[: self.config.batch_size], self._waiting[self.config.batch_size :]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *batch), total
-
-    def _wait(self) -> Any:
-        """The next result of an actor; somebody who waits long is told for what."""
-        while True:
-            done, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=PATIENCE_SECONDS)
-            if done:
-                return done[0]
-            free = self._ray.available_resources().get("CPU", 0)
-            print(
-                f"No actor has sent anything for {PATIENCE_SECONDS:.0f} s; {free:g} CPUs of the Ray cluster are free.",
-                file=sys.stderr,
-            )
 
     def _check_room(self) -> None:
         """Refuses a cluster on which not all actors could ever run: those that cannot would be waited for."""
@@ -215,17 +188,20 @@ class OnRay:
                 "(num_actors), or a larger cluster."
             )
 
-    def _send(self, actor: Any, params: Any) -> None:
-        self._under_way[actor.unroll.remote(params)] = actor
+    def _new_crew(self, params: Any, iteration: int) -> Crew:
+        """Actors with seeds of their own, others where a run was resumed than before."""
+        share = self.config.num_environments // self._num_actors
+        seeds = [
+            int(np.random.SeedSequence([self.config.seed, iteration, slot]).generate_state(1)[0])
+            for slot in range(self._num_actors)
+        ]
+        return Crew(self._ray, self._new_actor, seeds, share, params)
 
-    def _new_actor(self) -> Any:
-        """An actor with seeds of its own, others than before a run was resumed; the learner's device is not for it."""
-        number, self._num_made = self._num_made, self._num_made + 1
-        seed = int(np.random.SeedSequence([self.config.seed, self._began or 0, number]).generate_state(1)[0])
+    def _new_actor(self, seed: int, episodes: list[Episode]) -> Any:
+        """An actor that goes on from there; the learner's device is not for it."""
         options = {"num_cpus": 1, "runtime_env": {"env_vars": {"JAX_PLATFORMS": "cpu"}}}
         make = self._ray.remote(**options)(_RemoteActor)
-        share = self.config.num_environments // self._num_actors
-        return make.remote(self._make_env, self._model, self.config, share, seed)
+        return make.remote(self._make_env, self._model, self.config, seed, episodes)
 
     def _connect(self, address: str | None) -> None:
         if self._ray.is_initialized():
@@ -252,8 +228,8 @@ class OnRay:
 class _RemoteActor(EnvActor):
     """What Ray runs; models come to it as plain values and arrays."""
 
-    def __init__(self, make_env: MakeEnv, packed: Any, config: AgentConfig, num_environments: int, seed: int):
-        super().__init__(make_env, unpack(packed), config, num_environments, seed)
+    def __init__(self, make_env: MakeEnv, packed: Any, config: AgentConfig, seed: int, episodes: list[Episode]):
+        super().__init__(make_env, unpack(packed), config, len(episodes), seed, episodes)
 
 
 def pack(model: Model | None) -> Any:

@@ -1,0 +1,128 @@
+"""Actors on Ray that are dealt work in order, and can be replaced without a trace.
+
+Of A slots, each with an actor, item n belongs to slot n mod A: one trajectory from each of its environments. Results
+are taken in the order of n, not in the order in which they come, and a slot is sent its next item with the parameters
+that are the newest when its last result is taken. So which parameters act for which item depends on n alone.
+
+A slot remembers where its environments were before the item that is under way. If the actor dies, another one is told,
+brings its own environments there (`EnvActor`), and is sent the same item with the same parameters.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compile_il.hierarchy.env_actor import Episode, Unrolled
+from compile_il.hierarchy.settings import HierarchyError
+
+PATIENCE_SECONDS = 60.0
+MOST_DEATHS = 3
+"""Actors of one slot that may die at the same item, before something else must be wrong."""
+
+MakeActor = Callable[[int, list[Episode]], Any]
+"""From a slot's seed, and from where its environments are, to Ray's handle of an actor."""
+
+
+@dataclasses.dataclass
+class Slot:
+    """A place for an actor, and all that a new one needs to do what the old one would have done."""
+
+    seed: int
+    episodes: list[Episode]
+    """Where the environments were before the item under way."""
+    item: int
+    params: Any
+    """Ray's reference to those that act for the item."""
+    actor: Any
+    under_way: Any = None
+    """Ray's reference to what the item will give."""
+    num_deaths: int = 0
+    """At this item."""
+
+
+class Crew:
+    """Some actors at work.
+
+    Args:
+      ray: the package; it is connected.
+      make_actor: starts an actor.
+      seeds: of the slots.
+      num_environments: of each slot.
+      params: Ray's reference to the parameters that act for the first items.
+    """
+
+    def __init__(self, ray: Any, make_actor: MakeActor, seeds: Sequence[int], num_environments: int, params: Any):
+        self._ray, self._make_actor = ray, make_actor
+        gone = ray.exceptions
+        # Of an actor, of its process, of its machine, or of what it had found; its own errors are not among them.
+        self._deaths = (
+            *(gone.RayActorError, gone.WorkerCrashedError, gone.NodeDiedError),
+            *(gone.ObjectLostError, gone.OutOfMemoryError),
+        )
+        self._arrived: dict[int, Unrolled] = {}
+        fresh = [Episode()] * num_environments
+        self._slots = [
+            Slot(seed, fresh, item, params, actor=make_actor(seed, fresh)) for item, seed in enumerate(seeds)
+        ]
+        for slot in self._slots:
+            self._send(slot)
+
+    @property
+    def actors(self) -> list[Any]:
+        """Ray's handles of them, slot by slot."""
+        return [slot.actor for slot in self._slots]
+
+    def take(self, params: Any) -> Unrolled:
+        """What the next item gave; the actor whose it was goes on with these parameters."""
+        slot = min(self._slots, key=lambda slot: slot.item)
+        while slot.item not in self._arrived:
+            self._receive()
+        found = self._arrived.pop(slot.item)
+        slot.episodes = [before.then(after) for before, after in zip(slot.episodes, found.episodes, strict=True)]
+        slot.item, slot.params = slot.item + len(self._slots), params
+        self._send(slot)
+        return found
+
+    def close(self) -> None:
+        """Ends the actors."""
+        for actor in self.actors:
+            self._ray.kill(actor)
+
+    def _send(self, slot: Slot) -> None:
+        slot.under_way = slot.actor.unroll.remote(slot.params, slot.item)
+
+    def _receive(self) -> None:
+        """Waits for any actor that is done or dead, whosever turn it is: those that died are replaced together."""
+        slot = self._wait()
+        try:
+            self._arrived[slot.item] = self._ray.get(slot.under_way)
+        except self._deaths as error:
+            self._replace(slot, error)
+        else:
+            slot.num_deaths = 0
+
+    def _replace(self, slot: Slot, error: Exception) -> None:
+        slot.num_deaths += 1
+        if slot.num_deaths > MOST_DEATHS:
+            raise HierarchyError(
+                "Actors die as soon as they are started, or each at the same step of an environment, which a run that "
+                f"is resumed may not come to: {error}"
+            ) from error
+        print("An actor died and is replaced.", file=sys.stderr)
+        self._ray.kill(slot.actor)  # which may live, where only its result was lost
+        slot.actor = self._make_actor(slot.seed, slot.episodes)
+        self._send(slot)
+
+    def _wait(self) -> Slot:
+        """A slot whose actor is done or dead; somebody who waits long is told for what."""
+        under_way = {slot.under_way: slot for slot in self._slots if slot.item not in self._arrived}
+        while True:
+            done, _ = self._ray.wait(list(under_way), num_returns=1, timeout=PATIENCE_SECONDS)
+            if done:
+                return under_way[done[0]]
+            free = self._ray.available_resources().get("CPU", 0)
+            print(
+                f"No actor has sent anything for {PATIENCE_SECONDS:.0f} s; {free:g} CPUs of the Ray cluster are free.",
+                file=sys.stderr,
+            )
