@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from compile_il.interrupts import StopRequest
+from compile_il.interrupts import StopRequest, stop_is_requested
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -28,6 +28,18 @@ def test_the_second_signal_interrupts(second: signal.Signals) -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(second)
     assert [signal.getsignal(n) for n in SIGNALS] == before
+
+
+def test_work_inside_may_ask() -> None:
+    assert not stop_is_requested()
+    with StopRequest():
+        assert not stop_is_requested()
+        signal.raise_signal(signal.SIGINT)
+        assert stop_is_requested()
+        with StopRequest():
+            assert not stop_is_requested()
+        assert stop_is_requested()
+    assert not stop_is_requested()
 
 
 def test_saving_is_not_interrupted() -> None:

@@ -10,6 +10,15 @@ from typing import Any, Self
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+_within: list["StopRequest"] = []
+"""The blocks that the main thread is in, the innermost last."""
+
+
+def stop_is_requested() -> bool:
+    """Whether somebody has asked the block that is being run to stop; for work inside that may have to wait long."""
+    return bool(_within) and _within[-1].requested
+
+
 class StopRequest:
     """Inside the `with` block, Ctrl-C (or a request to terminate) is noted; a second one interrupts at once.
 
@@ -41,9 +50,12 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
             self._before = {number: signal.signal(number, self._note) for number in heeded}
+            _within.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self in _within:
+            _within.remove(self)
         for number, handler in self._before.items():
             # None is a handler that Python did not install, and cannot put back.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,5 +1,8 @@
 """Work that is dealt in order, whoever is quick and whoever dies; Ray is played by a few lines here."""
 
+import collections
+import signal
+import time
 import types
 from typing import Any
 
@@ -7,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compile_il.hierarchy import HierarchyError
-from compile_il.hierarchy.crew import MOST_DEATHS, Crew
+from compile_il.hierarchy import HierarchyError, crew
+from compile_il.hierarchy.crew import MOST_DEATHS, Crew, NobodyActsError
 from compile_il.hierarchy.env_actor import Counts, Episode, Unrolled
+from compile_il.interrupts import StopRequest
 
 NUM_ENVIRONMENTS = 2
 
@@ -34,22 +38,26 @@ class Reference:
 
 
 class Ray:
-    """One that lets actors be ready in any order, and some of what they found be lost."""
+    """One that lets actors be ready in any order, and some of what they found be lost, no item too often."""
 
     class exceptions:  # noqa: N801 (Ray's name)
         RayActorError, WorkerCrashedError, NodeDiedError, ObjectLostError, OutOfMemoryError = (
             type(name, (Exception,), {}) for name in ("Actor", "Worker", "Node", "Object", "Memory")
         )
 
-    def __init__(self, order: list[int], lost: list[bool]):
+    def __init__(self, order: list[int], lost: list[bool], most: int = MOST_DEATHS):
+        self.most = most
         self._order, self._lost, self.killed = order.copy(), lost.copy(), []
+        self.num_lost: collections.Counter[str] = collections.Counter()
 
     def wait(self, references: list[Reference], **_: Any) -> tuple[list[Reference], list[Reference]]:
         first = self._order.pop() if self._order else 0
         return [references[first % len(references)]], []
 
     def get(self, reference: Reference) -> Unrolled:
-        if self._lost and self._lost.pop():
+        told = str(reference.found.trajectory)
+        if self._lost and self._lost.pop() and self.num_lost[told] < self.most:
+            self.num_lost[told] += 1
             raise self.exceptions.ObjectLostError
         return reference.found
 
@@ -59,14 +67,12 @@ class Ray:
 
 def taken(ray: Ray, num_actors: int) -> list[str]:
     """What was done, for a dozen items."""
-    crew = Crew(ray, Actor, range(num_actors), NUM_ENVIRONMENTS, "params 0")
-    return [crew.take(f"params {n + 1}").trajectory for n in range(12)]  # type: ignore[misc]
+    at_work = Crew(ray, Actor, range(num_actors), NUM_ENVIRONMENTS, "params 0")
+    return [at_work.take(f"params {n + 1}").trajectory for n in range(12)]  # type: ignore[misc]
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 3)), st.lists(st.booleans(), max_size=40))
 def test_who_does_what_depends_on_nothing_but_its_number(num_actors: int, order: list[int], lost: list[bool]) -> None:
-    for last in range(MOST_DEATHS, len(lost)):  # not too many in a row
-        lost[last] &= not all(lost[last - MOST_DEATHS : last])
     ray = Ray(order, lost)
     assert taken(ray, num_actors) == taken(Ray([], []), num_actors)
     assert len(set(map(id, ray.killed))) == len(ray.killed)
@@ -83,5 +89,36 @@ def test_parameters_are_those_of_the_last_result() -> None:
 
 def test_deaths_at_one_item_come_to_an_end(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(HierarchyError, match="Actors die as soon as they are started, or each at the same step"):
-        taken(Ray([], [True] * (MOST_DEATHS + 1)), 2)
+        taken(Ray([], [True] * (MOST_DEATHS + 1), most=MOST_DEATHS + 1), 2)
     assert capsys.readouterr().err.count("An actor died and is replaced.") == MOST_DEATHS
+
+
+def test_who_asks_to_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(crew, "TICK_SECONDS", 0.01)
+    ray = Ray([], [])
+    monkeypatch.setattr(
+        ray, "wait", lambda references, num_returns, timeout: (time.sleep(timeout), ([], references))[1]
+    )
+    with StopRequest():
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(NobodyActsError, match="No actor has sent anything for 0 s"):
+            taken(ray, 2)
+
+
+def test_who_waits_is_told_for_what(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(crew, "PATIENCE_SECONDS", 0.1)
+    ray, began = Ray([], []), time.monotonic()
+    wait = ray.wait
+
+    def slow(references: list[Reference], **_: Any) -> Any:
+        time.sleep(0.02)
+        return wait(references) if time.monotonic() - began > 0.35 else ([], references)
+
+    monkeypatch.setattr(ray, "wait", slow)
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 1.0}, raising=False)
+    assert taken(ray, 2) == taken(Ray([], []), 2)
+    assert capsys.readouterr().err.count("No actor has sent anything for 0 s; 1 CPUs of the Ray cluster are free.") in (
+        2,
+        3,
+    )

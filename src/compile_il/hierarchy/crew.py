@@ -10,18 +10,28 @@ brings its own environments there (`EnvActor`), and is sent the same item with t
 
 import dataclasses
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from compile_il.hierarchy.env_actor import Episode, Unrolled
 from compile_il.hierarchy.settings import HierarchyError
+from compile_il.interrupts import stop_is_requested
 
+TICK_SECONDS = 1.0
+"""Between two looks at whether somebody has asked to stop."""
+STOP_SECONDS = 20.0
+"""Without a result after which nothing more is waited for, if somebody has."""
 PATIENCE_SECONDS = 60.0
 MOST_DEATHS = 3
 """Actors of one slot that may die at the same item, before something else must be wrong."""
 
 MakeActor = Callable[[int, list[Episode]], Any]
 """From a slot's seed, and from where its environments are, to Ray's handle of an actor."""
+
+
+class NobodyActsError(HierarchyError):
+    """Somebody asked to stop while no actor had sent anything for long, and none may ever do."""
 
 
 @dataclasses.dataclass
@@ -115,14 +125,20 @@ class Crew:
         self._send(slot)
 
     def _wait(self) -> Slot:
-        """A slot whose actor is done or dead; somebody who waits long is told for what."""
+        """A slot whose actor is done or dead; somebody who waits long is told for what, and may stop."""
         under_way = {slot.under_way: slot for slot in self._slots if slot.item not in self._arrived}
+        began, told = time.monotonic(), 0
         while True:
-            done, _ = self._ray.wait(list(under_way), num_returns=1, timeout=PATIENCE_SECONDS)
+            done, _ = self._ray.wait(list(under_way), num_returns=1, timeout=TICK_SECONDS)
             if done:
                 return under_way[done[0]]
-            free = self._ray.available_resources().get("CPU", 0)
-            print(
-                f"No actor has sent anything for {PATIENCE_SECONDS:.0f} s; {free:g} CPUs of the Ray cluster are free.",
-                file=sys.stderr,
-            )
+            waited = time.monotonic() - began
+            if waited > STOP_SECONDS and stop_is_requested():
+                raise NobodyActsError(f"No actor has sent anything for {waited:.0f} s.")
+            if waited > (told + 1) * PATIENCE_SECONDS:
+                told += 1
+                free = self._ray.available_resources().get("CPU", 0)
+                print(
+                    f"No actor has sent anything for {waited:.0f} s; {free:g} CPUs of the Ray cluster are free.",
+                    file=sys.stderr,
+                )

@@ -17,6 +17,7 @@ from compile_il.array_names import named_leaves
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.evaluate import VALIDATION_SEED
 from compile_il.hierarchy.arena import TaskWorld
+from compile_il.hierarchy.crew import NobodyActsError
 from compile_il.hierarchy.on_device import OnDevice, Statistics
 from compile_il.hierarchy.on_ray import OnRay
 from compile_il.hierarchy.player import Player
@@ -199,7 +200,11 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
         began, since = time.monotonic() - run.seconds, _moment(training, run)
         while run.iteration < total:
             run.stop_if_asked(total)
-            run.state = _step(training, run.state, run.iteration)
+            try:
+                run.state = _step(training, run.state, run.iteration)
+            except NobodyActsError:
+                run.stop_if_asked(total)  # with what there was before this iteration
+                raise
             run.iteration, run.seconds = run.iteration + 1, time.monotonic() - began
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:

@@ -42,6 +42,9 @@ from compile_il.model import Model
 from compile_il.worlds.gym import env_of
 
 CONNECT_SECONDS = 5.0
+TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+TOKEN_FILE = Path("~/.ray/auth_token")
+"""Where Ray keeps its own."""
 HTTP2_SETTINGS = 4
 """The type of the frame that either side sends first; it stands in the fourth byte of the frame's header."""
 HTTP2_HEADER = 9
@@ -58,11 +61,23 @@ class Progress(NamedTuple):
 
 def require_ray() -> Any:
     """Ray, or an error that says how to get it."""
+    show_token()
     try:
         import ray
     except ImportError as error:
         raise HierarchyError('Ray is not installed: pip install "compile-il[ray]", or act on the device.') from error
     return ray
+
+
+def show_token() -> None:
+    """Lets Ray send the token that this machine has, if any, to clusters that ask for it; others do not mind.
+
+    Newer versions start clusters that do, and where an address is given send none unless they were told to before they
+    were imported.
+    """
+    has_token = any(name in os.environ for name in TOKEN_VARIABLES) or TOKEN_FILE.expanduser().exists()
+    if has_token:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 class OnRay:
@@ -221,7 +236,8 @@ class OnRay:
             self._ray.init(address=address, **quiet)
         except Exception as error:  # Ray has several classes for it
             raise HierarchyError(
-                f"There is no Ray at {address} ({error}): start one with `ray start --head`."
+                f"No Ray at {address} lets us in ({error}): start one with `ray start --head`. If it asks for a token, "
+                f"bring its {TOKEN_FILE} here, or set RAY_AUTH_MODE=disabled before you start it."
             ) from error
 
 
