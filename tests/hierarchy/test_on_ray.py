@@ -32,6 +32,7 @@ from compile_il.worlds.gym import env_of
 from tests.hierarchy.test_env_actor import PICK, SMALL, assert_the_same
 from tests.hierarchy.test_options import untrained
 
+CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1")
 VISIT = GridWorld(kind="visit", size=5, num_tasks=3, num_objects=3, max_steps=15, wall_rate=0.0)
 
 
@@ -79,6 +80,19 @@ def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: py
         assert len(training.actors) == 2
     assert "An actor died and is replaced." in capsys.readouterr().err
     assert last > 1.25 * first, "rewards do not rise"
+
+
+@ANY_WARNING
+def test_agents_learn_in_environments_of_others(cluster: Any) -> None:
+    """A pole is balanced for twenty steps by chance."""
+    config = AgentConfig(
+        agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32,
+        learning_rate=3e-3, final_learning_rate=None, num_iterations=320,
+    )  # fmt: skip
+    with OnRay(config, None, make_env=CARTPOLE, num_actors=2) as training:
+        first, last = curve(training)
+    assert first < 30
+    assert last > 60
 
 
 def fragile(world: GridWorld, flag: Path) -> MakeEnv:
@@ -231,9 +245,6 @@ class WebServer(socketserver.BaseRequestHandler):
 @ANY_WARNING
 def test_a_cluster_answers(cluster: Any) -> None:
     check_address(cluster.get_runtime_context().gcs_address)
-
-
-CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1")
 
 
 @pytest.mark.parametrize(
