@@ -147,3 +147,18 @@ def test_the_most_probable_option_alone_costs_agents_that_call_skills_little() -
     ]
     assert min(costs) > 3
     assert max(costs) < 7
+
+
+def test_low_temperatures_take_long_trainings() -> None:
+    """Small networks pass the paper's figure with 0.1, and come half-way with 0.01; both rise to the end."""
+    for tau, share in (("0.1", 1.0), ("0.01", 0.5)):
+        figures = read_result(f"temperature-{tau}-long-cpu")["figures"]
+        rates = [mean(check["validation"]["3"]["boundary_accuracy"]) for check in figures["curve"][-4:]]
+        assert rates == sorted(rates)
+        paper = PAPER["table3"][f"temperature={tau}"][3].boundary_accuracy[0]
+        found, summed = (
+            100 * mean(seed["boundary_accuracy"] for seed in figures[decoder]["3"])
+            for decoder in ("scores", "scores, exact decoder")
+        )
+        assert found > share * paper
+        assert 59 < summed < 73

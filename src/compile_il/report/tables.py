@@ -182,6 +182,30 @@ def relaxed_pickup() -> str:
     )
 
 
+def low_temperatures() -> str:
+    """How far small networks come with low temperatures, by the number of iterations, beside the paper."""
+    found = {tau: read_result(f"temperature-{tau}-long-cpu")["figures"] for tau in ("0.1", "0.01")}
+
+    def in_words(rates: list[float]) -> str:
+        return ", ".join(f"{100 * rate:.1f}" for rate in rates)
+
+    def scored(figures: dict[str, Any], decoder: str) -> str:
+        return in_words([seed["boundary_accuracy"] for seed in figures[decoder]["3"]])
+
+    curves = [figures["curve"] for figures in found.values()]
+    rows = [
+        [f"{checks[0]['iteration']:,}", *(in_words(check["validation"]["3"]["boundary_accuracy"]) for check in checks)]
+        for checks in zip(*curves, strict=True)
+        if checks[0]["iteration"] > 500
+    ]
+    last = rows[-1][0]
+    for words, decoder in (("", "scores"), (", exact decoder", "scores, exact decoder")):
+        rows.append([f"{last}, test levels{words}", *(scored(figures, decoder) for figures in found.values())])
+    paper = [printed("table3", f"temperature={tau}", 3, "boundary_accuracy") for tau in found]
+    rows.append(["paper, 500,000", *paper])
+    return markdown_table(["iterations", *(f"temperature {tau}" for tau in found)], rows)
+
+
 def variants() -> str:
     """Variants of the paper's model on the toy, by both decoders."""
     rows = []
@@ -269,6 +293,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "agent-rates": agent_rates,
     "variants": variants,
+    "low-temperatures": low_temperatures,
     "relaxed-pickup": relaxed_pickup,
     "window": window,
     "speed-exact": functools.partial(speed_of_training, "exact"),
