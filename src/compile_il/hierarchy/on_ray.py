@@ -72,8 +72,8 @@ def require_ray() -> Any:
 def show_token() -> None:
     """Lets Ray send the token that this machine has, if any, to clusters that ask for it; others do not mind.
 
-    Newer versions start clusters that do, and where an address is given send none unless they were told to before they
-    were imported.
+    Newer versions start such clusters where there is a token; a program that names an address sends none, unless Ray
+    was told to before it was imported.
     """
     has_token = any(name in os.environ for name in TOKEN_VARIABLES) or TOKEN_FILE.expanduser().exists()
     if has_token:
