@@ -184,6 +184,16 @@ def test_other_sizes_fall_back_to_the_scan() -> None:
     assert "pallas_call" not in str(jax.make_jaxpr(forced)(*example(2, hidden=48)))
 
 
+def test_more_than_the_kernels_can_count_is_refused() -> None:
+    """Nothing is computed: shapes are enough."""
+    rows, times = 1 << 14, 1 << 9
+    cell, inputs, mask = jax.eval_shape(lambda: example(1, hidden=256))
+    inputs = jax.ShapeDtypeStruct((rows, times, INPUT), inputs.dtype)
+    mask = jax.ShapeDtypeStruct((rows, times), mask.dtype)
+    with pytest.raises(ValueError, match=r"1 x 16384 rows of 512 times are too many .* make batch_size smaller"):
+        jax.eval_shape(functools.partial(encode_batch, interpret=True), cell, inputs, mask)
+
+
 def test_without_a_hopper_gpu_the_scan_is_chosen() -> None:
     jaxpr = str(jax.make_jaxpr(encode_batch)(*example(2)))
     assert ("pallas_call" in jaxpr) == on_hopper()

@@ -21,8 +21,9 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, learn, load_player
+from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, learn, load_player, on_ray
 from compile_il.hierarchy.agents import Situation
+from compile_il.hierarchy.crew import NobodyActsError
 from compile_il.hierarchy.env_actor import MakeEnv, stage_of
 from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.on_ray import check_address
@@ -196,6 +197,49 @@ def test_a_learner_that_was_stopped_goes_on(cluster: Any, tmp_path: Path, monkey
     assert last["iteration"] == 3
     assert last["steps"] >= 3 * config.num_environments * config.trajectory_length  # those before the stop included
     assert load_player(tmp_path / "run").world == player.world == PICK
+
+
+@ANY_WARNING
+def test_what_was_learned_is_saved_where_nobody_acts(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second iteration waits for actors that never come, and somebody asks to stop."""
+    step = OnRay.step
+
+    def in_vain(self: OnRay, state: Any, iteration: int) -> Any:
+        if iteration == 0:
+            return step(self, state, iteration)
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise NobodyActsError("No actor has sent anything for 20 s.")
+
+    monkeypatch.setattr(OnRay, "step", in_vain)
+    config = dataclasses.replace(SMALL, agent="low-level", num_iterations=3)
+    settings: dict[str, Any] = {"config": config, "actors": "ray", "progress": False, "out": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 3; all is saved"):
+        learn(PICK, **settings)
+    monkeypatch.setattr(OnRay, "step", step)
+    learn(PICK, resume=True, **settings)
+    assert [row["iteration"] for row in read_log(tmp_path / "run")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("where", "mode"), [("file", "token"), ("variable", "token"), ("nowhere", None)])
+def test_a_token_is_shown_where_there_is_one(
+    where: str, mode: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_AUTH_MODE", *on_ray.TOKEN_VARIABLES):
+        # Set before it is taken away, so that it is put back to what it was, whatever is done to it in between.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(on_ray, "TOKEN_FILE", tmp_path / "token")
+    if where == "file":
+        (tmp_path / "token").write_text("a secret")
+    if where == "variable":
+        monkeypatch.setenv("RAY_AUTH_TOKEN", "a secret")
+    on_ray.show_token()
+    assert os.environ.get("RAY_AUTH_MODE") == mode
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    on_ray.show_token()
+    assert os.environ["RAY_AUTH_MODE"] == "disabled", "who says so has the last word"
 
 
 @ANY_WARNING

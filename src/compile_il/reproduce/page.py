@@ -26,9 +26,9 @@ from compile_il.results import RESULTS
 INTRODUCTION = """# The paper's tables and figures
 
 Made by `make docs` from the files that `compile-il reproduce NAME` writes. Models are trained on demonstrations of
-three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. Below each
-table is the 95 % interval of each mean, by the bootstrap, which with five seeds is narrow: it covers the mean about 85
-times in 100. The paper's stand before ours where it prints them. Settings
+three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. Below
+tables of scores stand the 95 % intervals of the means, by the bootstrap, which with five seeds are narrow: they cover
+the mean about 85 times in 100. The paper's stand before ours where it prints them. Settings
 were chosen on other levels, but for two that had been looked at on these: how long short trainings on grids are, and
 the floor on the spread of actions of relaxed inference (docs/decisions.md, relaxed engine). Where several models were
 trained at once on one accelerator, wall time is each one's share of it, and less than its training took by the clock.
