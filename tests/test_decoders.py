@@ -17,7 +17,14 @@ from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from tests.twins import relaxed_twin as twin
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
-from tests.twins.read_networks import action_prob, action_vectors, policy_table, recognition_inputs, recognition_of
+from tests.twins.read_networks import (
+    action_prob,
+    action_vectors,
+    policy_table,
+    recognition_inputs,
+    recognition_of,
+    seen_by_policies,
+)
 from tests.twins.test_relaxed_losses import (
     CONFIG,
     FLOOR,
@@ -35,6 +42,7 @@ COUNTS = (3, 4, 4, 1)
 SEED = 17
 """Of networks that cut where something is left; most of those that are not trained go to the end at once."""
 GAUSSIAN = {"codes": "gaussian", "readout": "attentive"}
+FORGETFUL: dict[str, Any] = {"recurrent": True, "forgetful": True}
 
 
 class Segment(NamedTuple):
@@ -60,8 +68,10 @@ def cut_up(
             )  # a step for each segment that is still to come, where they are listed
             end, _, logits = twin.cut(p, inputs, begin, length, known, config.readout, spare)
         code, log_prob = choose(logits, config, codes and codes[m])
+        behind = (np.arange(length + 1) >= begin).astype(float)
+        seen = seen_by_policies(skills, demos.observations[i], vectors, behind)
         for t in range(begin, end):
-            log_prob += np.log(action_prob(skills, demos.observations[i][t], vectors[t], code, FLOOR))
+            log_prob += np.log(action_prob(skills, seen[t], vectors[t], code, FLOOR))
         if m < count - 1:
             log_prob += np.log(twin.boundary_prior(begin, length, length + 1, RATE)[end])
         segments.append(Segment(end, code, log_prob))
@@ -79,7 +89,11 @@ def choose(logits: np.ndarray, config: Config, told: int | None) -> tuple[Any, f
 
 
 @pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize(("settings", "continuous"), [({}, False), (GAUSSIAN, True)], ids=["categorical", "gaussian"])
+@pytest.mark.parametrize(
+    ("settings", "continuous"),
+    [({}, False), (GAUSSIAN, True), (FORGETFUL, False), (GAUSSIAN | FORGETFUL, True)],
+    ids=["categorical", "gaussian", "forgetful", "forgetful, gaussian"],
+)
 def test_the_likelihood_of_what_recognition_finds(settings: dict[str, Any], continuous: bool, told: bool) -> None:
     """Actions given codes, boundaries given those before them, and codes; the last boundary is known."""
     config, demos = dataclasses.replace(CONFIG, **settings), demonstrations(continuous)

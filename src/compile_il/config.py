@@ -22,7 +22,7 @@ EXACT_ONLY = (
     *("effects", "effect_spread"),
 )
 RELAXED_ONLY = (
-    *("codes", "code_dim", "readout", "boundary_term", "beta_codes", "beta_boundaries"),
+    *("forgetful", "codes", "code_dim", "readout", "boundary_term", "beta_codes", "beta_boundaries"),
     *("temperature", "final_temperature"),
 )
 """Settings that say nothing to the other way of inference."""
@@ -69,6 +69,8 @@ class Config:
     """Hidden layers of each policy; the paper has 2 for the reacher."""
     recurrent: bool = False
     """Whether policies remember what was seen, for worlds that are seen in part."""
+    forgetful: bool = False
+    """Relaxed: whether policies that remember forget, where a skill begins, all that came before."""
     learning_rate: float = 1e-3
     """Of Adam."""
     cooldown: float = 0.2
@@ -166,6 +168,8 @@ class Config:
                 )
         if self.inference == "exact":
             return
+        if self.forgetful and not self.recurrent:
+            raise ConfigError("forgetful is True: only policies that remember can forget; pass recurrent=True too.")
         if self.num_segments is None:
             raise ConfigError('num_segments is None: relaxed inference must be told it; or pass inference="exact".')
         for name in ("beta_codes", "beta_boundaries"):

@@ -14,10 +14,10 @@ from compile_il.exact.scores import Priors
 from compile_il.policies import SkillPolicies
 from compile_il.relaxed.discrete import HardSegments, segment
 from compile_il.relaxed.inference import Readout
-from compile_il.relaxed.objective import log_actions
+from compile_il.relaxed.objective import Seen, log_actions
 from compile_il.relaxed.prior import log_boundary_prior
 from compile_il.relaxed.samples import gaussian_kl, prior_mean
-from compile_il.relaxed.skills import Frames, RelaxedSkills
+from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import Told, told_in
 from compile_il.skills import Skills
 
@@ -86,18 +86,32 @@ def decode_by_recognition(
     and not told, with the divergence of the code from its prior in place of its log-probability.
     """
     frames, counts, most = skills.read(batch), jnp.argmax(log_counts, axis=-1), log_counts.shape[1] - 1
-    lengths, told = jnp.asarray(batch.lengths), told_in(batch, counts, most)
+    lengths, told, times = jnp.asarray(batch.lengths), told_in(batch, counts, most), frames.inputs.shape[1]
 
-    def one(frames: Frames, length: Int[Array, ""], count: Int[Array, ""], told: Told) -> Found:
-        hard = segment(skills.recognition, frames.inputs, length, most, readout, count, told.ends, told.listed)
-        begins = jnp.pad(hard.ends[:-1], (1, 0))
+    def cut(
+        inputs: Float[Array, "times input"], length: Int[Array, ""], count: Int[Array, ""], told: Told
+    ) -> HardSegments:
+        return segment(skills.recognition, inputs, length, most, readout, count, told.ends, told.listed)
+
+    hard = jax.vmap(cut)(frames.inputs, lengths, counts, told)
+    begins = jnp.pad(hard.ends[:, :-1], ((0, 0), (1, 0)))
+    behind = (jnp.arange(times) >= begins[..., None]).astype(frames.inputs.dtype)
+    views = skills.in_segments(frames, behind, lengths)[:, :, :-1]
+
+    def judge(
+        hard: HardSegments,
+        seen: Seen,
+        begins: Int[Array, " M"],
+        length: Int[Array, ""],
+        count: Int[Array, ""],
+        told: Told,
+    ) -> Found:
         codes, log_prior = codes_of(skills, hard, told)
         used = begins < length
-        of_step = jnp.sum(jnp.arange(frames.inputs.shape[0] - 1)[:, None] >= hard.ends[:-1], axis=1)
-        fits = log_actions(skills.policies, frames, codes[of_step])
+        of_step = jnp.sum(jnp.arange(times - 1)[:, None] >= hard.ends[:-1], axis=1)
+        fits = log_actions(skills.policies, seen, codes, of_step)
         real = jnp.arange(fits.shape[0]) < length
         inner = jnp.arange(most) < count - 1
-        times = frames.inputs.shape[0]
         where = jax.vmap(lambda begin, end: log_boundary_prior(rate, length, begin, end, times))(begins, hard.ends)
         return Found(
             num_segments=jnp.sum(used),
@@ -110,7 +124,7 @@ def decode_by_recognition(
             + jnp.sum(jnp.where(jnp.arange(most) < count, log_prior, 0.0)),
         )
 
-    return jax.vmap(one)(frames, lengths, counts, told)
+    return jax.vmap(judge)(hard, Seen(views, frames.actions[:, :-1]), begins, lengths, counts, told)
 
 
 class ChosenCodes(NamedTuple):

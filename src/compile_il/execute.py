@@ -58,17 +58,19 @@ def _repeat(
     frames: Shaped[Array, "B times ..."],
     actions: Shaped[Array, "B T ..."],
     codes: Shaped[Array, "B T ..."],
+    starts: Bool[Array, "B T"],
 ) -> Shaped[Array, "B T ..."]:
     """What skills would do at each step of demonstrations, each led along by what was really done."""
 
-    def one(frames: Array, actions: Array, codes: Array) -> Array:
-        def step(now: Any, moment: tuple[Array, Array, Array]) -> tuple[Any, Array]:
-            action, code, after = moment
+    def one(frames: Array, actions: Array, codes: Array, starts: Array) -> Array:
+        def step(now: Any, moment: tuple[Array, Array, Array, Array, Array]) -> tuple[Any, Array]:
+            before, action, code, starts, after = moment
+            now = select(starts, skills.follow(now, before), now)
             return skills.arrive(now, action, after), skills.act(now, code)
 
-        return jax.lax.scan(step, skills.begin(frames[0]), (actions, codes, frames[1:]))[1]
+        return jax.lax.scan(step, skills.begin(frames[0]), (frames[:-1], actions, codes, starts, frames[1:]))[1]
 
-    return jax.vmap(one)(frames, actions, codes)
+    return jax.vmap(one)(frames, actions, codes, starts)
 
 
 def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Reconstruction:
@@ -81,8 +83,11 @@ def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Recons
         codes = np.stack(
             [np.concatenate([row, np.repeat(row[:1], demos.max_length - len(row), axis=0)]) for row in labels]
         )
+        starts = np.zeros(codes.shape[:2], bool)
+        for row, boundaries in zip(starts, found.boundaries[first : first + _DEMOS_PER_CALL], strict=True):
+            row[boundaries] = True
         missing = _DEMOS_PER_CALL - len(part)
-        given = (padded.observations, padded.actions, codes)
+        given = (padded.observations, padded.actions, codes, starts)
         again = _repeat(skills, *(jnp.asarray(np.concatenate([x, np.repeat(x[:1], missing, axis=0)])) for x in given))
         right = (np.asarray(again)[: len(part)] == padded.actions) & padded.valid
         shares.append(right.sum(axis=1) / part.lengths)

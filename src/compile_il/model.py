@@ -29,6 +29,7 @@ from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.sources import not_demonstrations
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
+_FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
 _ROUND_STEPS, _ROUND_FRAMES = 16, 1024
 """Shapes are rounded up to multiples of these, so that few programs are compiled."""
 
@@ -156,6 +157,8 @@ class Model:
                 "Codes of real numbers cannot be summed over, and so there is no posterior to draw from: use segment, "
                 'or train with codes="categorical".'
             )
+        if self.config.forgetful:
+            raise ValueError(f"{_FORGETFUL}, and so there is no posterior to draw from: use segment.")
         return self._segment(demos, num_segments, "exact", None, max_segments, seed)
 
     def _segment(
@@ -253,6 +256,8 @@ class Model:
             raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
         if decoder == "exact" and gaussian:
             raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
+        if decoder == "exact" and self.config.forgetful:
+            raise ValueError(f'{_FORGETFUL}: pass decoder="recognition".')
         if best is not None and decoder == "recognition":
             instead = "leave it out" if gaussian else 'leave it out, or pass decoder="exact"'
             raise ValueError(f"best has no meaning for the recognition model: {instead}.")

@@ -101,6 +101,7 @@ def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray)
         hidden_dim=config.hidden_dim,
         sigma_floor=sigma_floor,
         recurrent=config.recurrent,
+        forgetful=config.forgetful,
         key=key,
     )
 

@@ -2,7 +2,8 @@
 
 Where a state does not show everything, policies need a memory (the paper leaves that for later). It runs on through a
 demonstration, from one skill to the next: what was seen of the world stays true when a new skill begins. Policies are
-then functions of all that was seen so far and of nothing ahead, so that sums over segmentations are still exact.
+then functions of all that was seen so far and of nothing ahead, so that sums over segmentations are still exact. Or, in
+relaxed inference, policies forget where a skill begins, and each segment is explained from what is seen in it alone.
 """
 
 from typing import NamedTuple
@@ -10,12 +11,12 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.actions import ActionCoding
 from compile_il.batches import Batch, unpack
-from compile_il.fused_lstm import encode_all
-from compile_il.lstm import LSTMState, blank_state, lstm_step, project
+from compile_il.lstm import LSTMState
+from compile_il.memory import remember, remember_all
 from compile_il.networks import Embedding, Scaling, Space, make_embedding
 
 
@@ -32,6 +33,8 @@ class Eyes(eqx.Module):
     embedding: Embedding
     actions: ActionCoding
     memory: eqx.nn.LSTMCell | None
+    forgetful: bool = eqx.field(static=True)
+    """Whether nothing is remembered of what came before a skill began."""
     hidden_dim: int = eqx.field(static=True)
     """Entries of what is seen."""
 
@@ -44,6 +47,7 @@ class Eyes(eqx.Module):
         hidden_dim: int,
         sigma_floor: float,
         recurrent: bool,
+        forgetful: bool,
         key: PRNGKeyArray,
     ):
         embed_key, memory_key = jax.random.split(key)
@@ -51,18 +55,27 @@ class Eyes(eqx.Module):
         self.actions = ActionCoding(space, scaling, sigma_floor)
         width = hidden_dim + self.actions.width
         self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=memory_key) if recurrent else None
+        self.forgetful = forgetful
         self.hidden_dim = hidden_dim
 
     def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
-        """What policies know at each time of each demonstration; for those that remember."""
-        assert self.memory is not None, "without a memory, frames are seen one by one"
+        """What policies know at each time of each demonstration; for those that remember all of it."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         rows = jax.vmap(self.embedding)(frames), jax.vmap(self.actions.vector)(taken)
         embedded, vectors = unpack(rows, batch, num_times)
-        led_here = jnp.pad(vectors[:, :-1], ((0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
-        inputs = jnp.concatenate([embedded, led_here], axis=-1)
-        projected = project(self.memory, inputs)
-        return encode_all(self.memory, projected, jnp.ones(projected.shape[:2]), jnp.asarray(batch.lengths) + 1)
+        whole = jnp.ones((embedded.shape[0], 1, num_times))
+        return self.see_segments(embedded, vectors, whole, jnp.asarray(batch.lengths))[:, 0]
+
+    def see_segments(
+        self,
+        embedded: Float[Array, "B times hidden"],
+        actions: Float[Array, "B times width"],
+        masks: Float[Array, "B M times"],
+        lengths: Int[Array, " B"],
+    ) -> Float[Array, "B M times hidden"]:
+        """What policies know at each time of each segment, behind the mask of what came before; see `remember_all`."""
+        assert self.memory is not None, "without a memory, frames are seen one by one"
+        return remember_all(self.memory, embedded, actions, masks, lengths)
 
     def open(self, observation: Shaped[Array, "..."]) -> View:
         """What is known where a world is first seen."""
@@ -78,8 +91,7 @@ class Eyes(eqx.Module):
         embedded = self.embedding(observation)
         if self.memory is None:
             return View(embedded, None)
-        inputs = jnp.concatenate([embedded, led_here.astype(embedded.dtype)])
-        state = lstm_step(self.memory, memory or blank_state(self.memory), project(self.memory, inputs))
+        state = remember(self.memory, memory, embedded, led_here)
         return View(state.hidden.astype(embedded.dtype), state)
 
 

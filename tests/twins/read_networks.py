@@ -52,10 +52,23 @@ def recognition_inputs(skills: RelaxedSkills, observations: Any, vectors: np.nda
     return np.array(rows, np.float64)
 
 
-def action_prob(skills: RelaxedSkills, observation: Any, vector: np.ndarray, code: Any, sigma_floor: float) -> float:
-    """π(a | s, z), where z is a skill or, of Gaussian codes, a vector."""
+def seen_by_policies(
+    skills: RelaxedSkills, observations: Any, vectors: np.ndarray, mask: np.ndarray | None = None
+) -> np.ndarray:
+    """What policies go by at each time: frames as they are embedded or, where they forget, what a segment remembers."""
+    eyes = skills.policies.eyes
+    embedded = np.array([eyes.embedding(jnp.asarray(observation)) for observation in observations], np.float64)
+    if not eyes.forgetful:
+        return embedded
+    assert eyes.memory is not None, "only policies that remember can forget"
+    assert mask is not None, "what is remembered depends on the segment"
+    return twin.remembered(twin.TwinMemory(*lstm_of(eyes.memory)), embedded, vectors, mask, len(vectors))
+
+
+def action_prob(skills: RelaxedSkills, seen: np.ndarray, vector: np.ndarray, code: Any, sigma_floor: float) -> float:
+    """π(a | what is seen, z), where z is a skill or, of Gaussian codes, a vector."""
     policies = skills.policies
-    embedded = policies.eyes.embedding(jnp.asarray(observation))
+    embedded = jnp.asarray(seen, jnp.float32)
     if isinstance(policies, SkillPolicies):
         outputs, log_sigma = policies.outputs(embedded)[code], policies.log_sigma[code]
     else:
@@ -66,12 +79,18 @@ def action_prob(skills: RelaxedSkills, observation: Any, vector: np.ndarray, cod
     return twin.gaussian_density(vector, outputs, np.asarray(log_sigma, np.float64), sigma_floor)
 
 
-def policy_table(skills: RelaxedSkills, observations: Any, vectors: np.ndarray, sigma_floor: float) -> np.ndarray:
+def policy_table(
+    skills: RelaxedSkills,
+    observations: Any,
+    vectors: np.ndarray,
+    sigma_floor: float,
+    mask: np.ndarray | None = None,
+) -> np.ndarray:
     """π_k(a_t | s_t) of each step and skill."""
-    codes = range(skills.num_skills)
+    seen, codes = seen_by_policies(skills, observations, vectors, mask), range(skills.num_skills)
     return np.array(
         [
-            [action_prob(skills, state, vector, k, sigma_floor) for k in codes]
-            for state, vector in zip(observations[:-1], vectors, strict=True)
+            [action_prob(skills, now, vector, k, sigma_floor) for k in codes]
+            for now, vector in zip(seen[:-1], vectors, strict=True)
         ]
     )

@@ -40,6 +40,14 @@ class TwinParameters(NamedTuple):
     attention_bias: Array
 
 
+class TwinMemory(NamedTuple):
+    """Parameters of what policies remember with: an LSTM."""
+
+    input_weight: Array
+    hidden_weight: Array
+    gate_bias: Array
+
+
 class TwinTermination(NamedTuple):
     """Parameters of the termination policy: an LSTM, two hidden layers, one number."""
 
@@ -90,7 +98,7 @@ def softmax(logits: Array) -> Array:
 # The recognition model
 
 
-def lstm_pass(p: TwinParameters | TwinTermination, inputs: Array, mask: Array) -> Array:
+def lstm_pass(p: TwinParameters | TwinTermination | TwinMemory, inputs: Array, mask: Array) -> Array:
     """From a state of zero; hidden and cell state times the mask after each update ("RNN state masking")."""
     size = p.hidden_weight.shape[1]
     hidden, cell, outputs = np.zeros(size), np.zeros(size), []
@@ -227,10 +235,13 @@ def mixed_policy(code: Array, policy: Array) -> Array:
     return np.array([sum(z * row[k] for k, z in enumerate(code)) for row in policy])
 
 
-def reconstruction(segment_probs: Array, codes: Array, policy: Array, length: int) -> float:
-    """- Σ_i Σ_t seg_i(t) log p(a_t | s_t, z_i) ("Loss masking"; its minus sign is that of the line before)."""
+def reconstruction(segment_probs: Array, codes: Array, policies: list[Array], length: int) -> float:
+    """- Σ_i Σ_t seg_i(t) log p(a_t | s_t, z_i) ("Loss masking"; its minus sign is that of the line before).
+
+    Each segment has a table of its own, π_k(a_t | what is seen in it); they are the same where policies do not forget.
+    """
     total = 0.0
-    for segment, code in zip(segment_probs, codes, strict=True):
+    for segment, code, policy in zip(segment_probs, codes, policies, strict=True):
         mixed = mixed_policy(code, policy)
         for t in range(length):
             total -= segment[t] * math.log(mixed[t])
@@ -286,24 +297,26 @@ def boundary_cost(found: TwinInference, rate: float, length: int, term: str) -> 
 
 def loss_terms(found: TwinInference, codes: Array, policy: Array, length: int, *, rate: float, term: str) -> TwinLoss:
     return TwinLoss(
-        reconstruction(found.segment_probs, codes, policy, length),
+        reconstruction(found.segment_probs, codes, [policy] * len(codes), length),
         sum(code_kl(logits) for logits in found.code_logits),
         boundary_cost(found, rate, length, term),
     )
 
 
+def remembered(p: TwinTermination | TwinMemory, embedded: Array, actions: Array, mask: Array, length: int) -> Array:
+    """Of a segment, at times 0 .. T: state t with the action that led to it, times the mask of that action's step."""
+    before = [np.zeros(actions.shape[1])] + [mask[t] * actions[t] for t in range(length)]
+    inputs = np.array([np.concatenate([embedded[t], before[t]]) for t in range(length + 1)])
+    return lstm_pass(p, inputs, mask)
+
+
 def termination_loss(
     p: TwinTermination, embedded: Array, actions: Array, masks: Array, ends: list[int], length: int
 ) -> float:
-    """Appendix "Termination policy": 1 at the end of a segment and 0 elsewhere, behind the masks of recognition.
-
-    State t comes with the action that led to it, times the mask of that action's own step.
-    """
+    """Appendix "Termination policy": 1 at the end of a segment and 0 elsewhere, behind the masks of recognition."""
     total = 0.0
     for mask, end in zip(masks, ends, strict=True):
-        before = [np.zeros(actions.shape[1])] + [mask[t] * actions[t] for t in range(length)]
-        inputs = np.array([np.concatenate([embedded[t], before[t]]) for t in range(length + 1)])
-        for t, encoding in enumerate(lstm_pass(p, inputs, mask)):
+        for t, encoding in enumerate(remembered(p, embedded, actions, mask, length)):
             (first, second, last) = p.layers
             hidden = np.maximum(affine(*second, np.maximum(affine(*first, encoding), 0.0)), 0.0)
             logit = float(affine(*last, hidden)[0])

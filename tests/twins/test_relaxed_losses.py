@@ -27,6 +27,7 @@ from tests.twins.read_networks import (
     policy_table,
     recognition_inputs,
     recognition_of,
+    seen_by_policies,
     termination_of,
 )
 
@@ -110,8 +111,8 @@ def categorical_loss(
     else:
         samples = list(np.eye(found.code_logits.shape[1])[codes])
         cost = -sum(np.log(twin.softmax(found.code_logits[m])[code]) for m, code in enumerate(codes))
-    policy = policy_table(skills, seen, vectors, FLOOR)
-    return cost + twin.reconstruction(found.segment_probs, np.array(samples), policy, len(vectors))
+    policies = [policy_table(skills, seen, vectors, FLOOR, mask) for mask in found.masks]
+    return cost + twin.reconstruction(found.segment_probs, np.array(samples), policies, len(vectors))
 
 
 def gaussian_loss(
@@ -127,9 +128,10 @@ def gaussian_loss(
         told = np.sqrt(mean.shape[1]) * np.eye(mean.shape[1])[codes]
         samples = told if jax.random.uniform(told_key) < 0.5 else samples
         total = sum(map(twin.gaussian_code_kl, mean - told, log_variance))
-    for t, vector in enumerate(vectors):
-        for m, sample in enumerate(samples):
-            total -= found.segment_probs[m][t] * np.log(action_prob(skills, seen[t], vector, sample, FLOOR))
+    for m, sample in enumerate(samples):
+        views = seen_by_policies(skills, seen, vectors, found.masks[m])
+        for t, vector in enumerate(vectors):
+            total -= found.segment_probs[m][t] * np.log(action_prob(skills, views[t], vector, sample, FLOOR))
     return float(total)
 
 
@@ -142,6 +144,8 @@ def gaussian_loss(
         ({"readout": "last", "boundary_term": "first", "codes": "gaussian"}, False),
         ({"readout": "last", "boundary_term": "first"}, True),
         ({"readout": "attentive", "boundary_term": "lengths", "codes": "gaussian"}, True),
+        ({"recurrent": True, "forgetful": True}, False),
+        ({"recurrent": True, "forgetful": True, "codes": "gaussian"}, True),
     ],
 )
 def test_the_whole_loss(settings: dict[str, Any], continuous: bool, told: bool) -> None:

@@ -20,9 +20,9 @@ BoundaryTerm = Literal["first", "lengths"]
 """M times the KL of the first boundary, or a prior on the soft length of each segment."""
 
 
-def mixed_log_policy(log_codes: Float[Array, "M K"], log_policy: Float[Array, "T K"]) -> Float[Array, "M T"]:
-    """Log Σ_k z_ik π_k(a_t | s_t), for each segment and step."""
-    return logsumexp(log_codes[:, None] + log_policy[None], axis=-1)
+def mixed_log_policy(log_codes: Float[Array, "M K"], log_policy: Float[Array, "*rows T K"]) -> Float[Array, "M T"]:
+    """Log Σ_k z_ik π_k(a_t | s_t), for each segment and step; policies may be the same in all segments."""
+    return logsumexp(log_codes[:, None] + log_policy, axis=-1)
 
 
 def reconstruction(

@@ -49,6 +49,15 @@ class LossTerms(NamedTuple):
     boundaries: Float[Array, ""]
 
 
+class Seen(NamedTuple):
+    """What policies go by in one demonstration, or in each of a batch, along an axis before these."""
+
+    views: Float[Array, "*axes T outputs"]
+    """From `RelaxedSkills.in_segments`: a row of times for each segment, or one for all of them."""
+    actions: Shaped[Array, "..."]
+    """The action of each time."""
+
+
 class Codes(NamedTuple):
     """One sample of the codes of each segment, as the loss needs it."""
 
@@ -80,10 +89,12 @@ def relaxed_losses(
         readout=settings.readout,
         told_ends=told.ends,
     )
+    policy = skills.in_segments(frames, jnp.exp(found.log_open), lengths)[:, :, :-1]
     if isinstance(skills.policies, SkillPolicies):
-        codes = categorical_codes(frames, found, told, code_keys, temperature, settings.beta_codes)
+        codes = categorical_codes(policy, found, told, code_keys, temperature, settings.beta_codes)
     else:
-        codes = gaussian_codes(skills.policies, frames, found, told, code_keys, settings.beta_codes)
+        seen = Seen(policy, frames.actions[:, :-1])
+        codes = gaussian_codes(skills.policies, seen, found, told, code_keys, settings.beta_codes)
     terms = jax.vmap(functools.partial(loss_terms, settings=settings))(found, codes, told, lengths)
     return sum(terms, start=stopping_losses(skills, frames, found, told, lengths))
 
@@ -102,7 +113,7 @@ def loss_terms(
 
 
 def categorical_codes(
-    frames: Frames,
+    log_policy: Float[Array, "B rows T K"],
     found: Inference,
     told: Told,
     keys: Key[Array, " B"],
@@ -113,13 +124,13 @@ def categorical_codes(
     noise = jax.vmap(lambda key: jax.random.gumbel(key, found.code_logits.shape[1:]))(keys)
     log_codes = relaxed_codes(found.code_logits, noise, told.codes, temperature)
     return Codes(
-        log_actions=jax.vmap(mixed_log_policy)(log_codes, frames.policy[:, :-1]),
+        log_actions=jax.vmap(mixed_log_policy)(log_codes, log_policy),
         costs=jax.vmap(code_losses, in_axes=(0, 0, None))(found.code_logits, told.codes, beta),
     )
 
 
 def gaussian_codes(
-    policy: CodePolicy, frames: Frames, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
+    policy: CodePolicy, seen: Seen, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
 ) -> Codes:
     """Samples that one policy reads; in half of the demonstrations, drawn anew each time, told codes themselves.
 
@@ -133,7 +144,7 @@ def gaussian_codes(
     known = told_vector(told.codes, mean.shape[-1])
     sample = jnp.where(reads_told[..., None], known, shift(mean, log_variance, noise))
     costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))
-    return Codes(mixed_by_code(policy, frames, sample), costs(mean, log_variance, told.codes, beta))
+    return Codes(read_with_codes(policy, seen, sample), costs(mean, log_variance, told.codes, beta))
 
 
 def relaxed_codes(
@@ -147,20 +158,23 @@ def relaxed_codes(
     return jnp.where(told[..., None] >= 0, known, relax(logits, gumbel, temperature))
 
 
-def mixed_by_code(policy: CodePolicy, frames: Frames, codes: Float[Array, "B M D"]) -> Float[Array, "B M T"]:
+def read_with_codes(policy: CodePolicy, seen: Seen, codes: Float[Array, "B M D"]) -> Float[Array, "B M T"]:
     """Log π(a_t | s_t, z_i)."""
     by_time = jax.vmap(policy.log_prob, in_axes=(0, 0, None))
-    by_segment = jax.vmap(by_time, in_axes=(None, None, 0))
-    return jax.vmap(by_segment)(frames.policy[:, :-1], frames.actions[:, :-1], codes)
+    by_segment = jax.vmap(by_time, in_axes=(0, None, 0))
+    views = jnp.broadcast_to(seen.views, (*codes.shape[:2], *seen.views.shape[2:]))
+    return jax.vmap(by_segment)(views, seen.actions, codes)
 
 
 def log_actions(
-    policies: SkillPolicies | CodePolicy, frames: Frames, codes: Shaped[Array, "T ..."]
+    policies: SkillPolicies | CodePolicy, seen: Seen, codes: Shaped[Array, "M ..."], segments: Int[Array, " T"]
 ) -> Float[Array, " T"]:
-    """Log π(a_t | s_t, z_t) of each step of one demonstration, where step t is given its own code."""
+    """Log π(a_t | s_t, z) of each step of one demonstration, with the code of the segment that it is in."""
+    num_rows, num_steps = seen.views.shape[:2]
+    views, own = seen.views[jnp.minimum(segments, num_rows - 1), jnp.arange(num_steps)], codes[segments]
     if isinstance(policies, SkillPolicies):
-        return jnp.take_along_axis(frames.policy[:-1], codes[:, None], axis=1)[:, 0]
-    return jax.vmap(policies.log_prob)(frames.policy[:-1], frames.actions[:-1], codes)
+        return jnp.take_along_axis(views, own[:, None], axis=1)[:, 0]
+    return jax.vmap(policies.log_prob)(views, seen.actions, own)
 
 
 def stopping_losses(

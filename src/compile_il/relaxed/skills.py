@@ -5,7 +5,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from compile_il.batches import Batch, acts, unpack
 from compile_il.exact.scores import StepScores
@@ -29,8 +29,9 @@ class Frames(NamedTuple):
 
     inputs: Float[Array, "B times input"]
     """x̃: what the recognition model reads."""
-    policy: Float[Array, "B times *outputs"]
-    """log π_k(a_t | s_t) of each skill; or, where codes are vectors, what the policy sees."""
+    policy: Float[Array, "B times outputs"]
+    """log π_k(a_t | s_t) of each skill; or, where codes are vectors, what the policy sees; or, where policies forget,
+    frames as they are embedded."""
     arrived: Float[Array, "B times hidden"]
     """Embedded for the termination policy."""
     actions: Shaped[Array, "B times ..."]
@@ -64,21 +65,38 @@ class RelaxedSkills(eqx.Module):
         return Frames(inputs, self._read_policies(batch), arrived, actions, vectors)
 
     def _read_policies(self, batch: Batch) -> Float[Array, "B times outputs"]:
-        """What policies say of each action taken, or, where codes are vectors, what the policy sees."""
-        policies, num_times = self.policies, batch.boundary_labels.shape[1] + 1
+        """What can be said of single frames, or of all that was seen so far, before it is known where skills begin."""
+        eyes, num_times = self.policies.eyes, batch.boundary_labels.shape[1] + 1
         actions = jnp.asarray(batch.actions)
+        if eyes.memory is not None and not eyes.forgetful:
+            return jax.vmap(jax.vmap(self._judge))(eyes.see_all(batch, num_times), unpack(actions, batch, num_times))
+        seen = jax.vmap(eyes.embedding)(jnp.asarray(batch.frames))
+        return unpack(seen if eyes.forgetful else jax.vmap(self._judge)(seen, actions), batch, num_times)
 
-        def read(seen: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " outputs"]:
-            return policies.log_probs(seen, action) if isinstance(policies, SkillPolicies) else seen
+    def _judge(self, seen: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " outputs"]:
+        """What policies say of an action; or, where codes are vectors, what is seen, until there is a code."""
+        return self.policies.log_probs(seen, action) if isinstance(self.policies, SkillPolicies) else seen
 
-        if policies.eyes.memory is not None:
-            seen = policies.eyes.see_all(batch, num_times)
-            return jax.vmap(jax.vmap(read))(seen, unpack(actions, batch, num_times))
-        seen = jax.vmap(policies.eyes.embedding)(jnp.asarray(batch.frames))
-        return unpack(jax.vmap(read)(seen, actions), batch, num_times)
+    def in_segments(
+        self, frames: Frames, masks: Float[Array, "B M times"], lengths: Int[Array, " B"]
+    ) -> Float[Array, "B segments times outputs"]:
+        """`Frames.policy` in each segment; one row for all of them, unless policies forget where a skill begins.
+
+        Args:
+          frames: what networks say.
+          masks: mask_i(t), that no earlier segment explains time t.
+          lengths: steps that are real.
+        """
+        eyes = self.policies.eyes
+        if not eyes.forgetful:
+            return frames.policy[:, None]
+        seen = eyes.see_segments(frames.policy, frames.vectors, masks, lengths)
+        by_segment = jax.vmap(jax.vmap(self._judge), in_axes=(0, None))
+        return jax.vmap(by_segment)(seen, frames.actions)
 
     def score_steps(self, batch: Batch) -> StepScores:
         """Scores for the exact engine, under the paper's generative model, in which skills do not say when to stop."""
+        assert not self.policies.eyes.forgetful, "what a step is worth depends on where its segment began"
         log_policy = self._read_policies(batch)[:, :-1]
         return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
 
@@ -94,8 +112,10 @@ class RelaxedSkills(eqx.Module):
         return Underway(self.policies.eyes.open(observation), self.termination.begin(observation))
 
     def follow(self, now: Underway, observation: Shaped[Array, "..."]) -> Underway:
-        """Where one skill has ended and the next begins: policies remember, the termination policy starts anew."""
-        return Underway(now.view, self.termination.begin(observation))
+        """Where one skill has ended and the next begins: the termination policy starts anew, and policies may too."""
+        eyes = self.policies.eyes
+        view = eyes.open(observation) if eyes.forgetful else now.view
+        return Underway(view, self.termination.begin(observation))
 
     def act(self, now: Underway, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""

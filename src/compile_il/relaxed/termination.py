@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.actions import ActionCoding
-from compile_il.fused_lstm import encode_all
-from compile_il.lstm import LSTMState, blank_state, lstm_step, project
+from compile_il.lstm import LSTMState
+from compile_il.memory import remember, remember_all
 from compile_il.networks import Embedding, Scaling, Space, make_embedding
 
 
@@ -52,7 +52,7 @@ class Termination(eqx.Module):
         masks: Float[Array, "B M times"],
         lengths: Int[Array, " B"],
     ) -> Float[Array, "B M times"]:
-        """Logits of stopping at each time in each segment; the passes of all segments are made at once.
+        """Logits of stopping at each time in each segment.
 
         Args:
           embedded: frames.
@@ -60,26 +60,16 @@ class Termination(eqx.Module):
           masks: mask_i(t), that no earlier segment explains time t.
           lengths: steps that are real.
         """
-        own = masks[..., None] * actions[:, None]  # of an earlier segment's actions nothing is seen
-        led_here = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
-        seen = jnp.broadcast_to(embedded[:, None], (*masks.shape, embedded.shape[-1]))
-        inputs = jnp.concatenate([seen, led_here], axis=-1).reshape(-1, masks.shape[-1], self.cell.input_size)
-        num_real = jnp.repeat(lengths + 1, masks.shape[1])
-        encodings = encode_all(self.cell, project(self.cell, inputs), masks.reshape(-1, masks.shape[-1]), num_real)
-        return jax.vmap(jax.vmap(self.head))(encodings).reshape(masks.shape).astype(masks.dtype)
+        encodings = remember_all(self.cell, embedded, actions, masks, lengths)
+        return jax.vmap(jax.vmap(jax.vmap(self.head)))(encodings).astype(masks.dtype)
 
     def begin(self, observation: Shaped[Array, "..."]) -> LSTMState:
         """What is remembered where a skill begins."""
-        return self._look(blank_state(self.cell), jnp.zeros((self.actions.width,)), observation)
+        return remember(self.cell, None, self.embedding(observation), jnp.zeros((self.actions.width,)))
 
     def arrive(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
         """What is remembered after an action has led to an observation."""
-        return self._look(state, self.actions.vector(action), observation)
-
-    def _look(self, state: LSTMState, led_here: Float[Array, " width"], observation: Shaped[Array, "..."]) -> LSTMState:
-        embedded = self.embedding(observation)
-        inputs = jnp.concatenate([embedded, led_here.astype(embedded.dtype)])
-        return lstm_step(self.cell, state, project(self.cell, inputs))
+        return remember(self.cell, state, self.embedding(observation), self.actions.vector(action))
 
     def is_done(self, state: LSTMState) -> Bool[Array, ""]:
         """Whether to stop here: with a probability above 0.5."""
