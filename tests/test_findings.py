@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from compile_il.report.tables import read_result
 from compile_il.reproduce.names import StudyName
 from compile_il.reproduce.paper import PAPER
+from compile_il.results import read_result
 
 SCORES = ("boundary_accuracy", "f1", "f1_tolerance_1")
 

@@ -93,3 +93,9 @@ def _read(path: Path) -> dict[str, Any]:
 def _in_few_lines(text: str) -> str:
     """Indented JSON with each list of plain numbers in one line; strings have no line breaks, and stay as they are."""
     return re.sub(r'\[\n([^][{}"]*)\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
+
+
+def read_result(name: str) -> dict[str, Any]:
+    """One file of results, as `write_result` wrote it."""
+    result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return result

@@ -1,0 +1,215 @@
+"""Tables of how good things are, made from the files under `results/`, beside what the paper prints."""
+
+import itertools
+from statistics import mean
+from typing import Any
+
+from compile_il.report.markdown import markdown_table
+from compile_il.report.scores import spread
+from compile_il.reproduce.draw import study_cells
+from compile_il.reproduce.names import StudyName
+from compile_il.reproduce.paper import PAPER
+from compile_il.results import read_result
+
+
+def printed(table: StudyName, model: str, tasks: int, score: str) -> str:
+    """What a table of the paper, all of them on the reacher, says of a model; of grid worlds it shows drawings only."""
+    row = PAPER[table].get(model, {}).get(tasks)
+    return "-" if row is None else "{:.1f} ± {:.1f}".format(*getattr(row, score))
+
+
+PAPER_UNSUPERVISED = {("reacher", tasks): printed("table1", "CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
+"""Boundary accuracy without labels in the paper, by world and number of tasks."""
+
+
+def without_labels() -> str:
+    """What both engines find without labels, with three tasks and with five."""
+    rows, best = [], read_result("visit-oracle")["figures"]["known_number"]
+    for world, study, prefix in (
+        ("grid-pickup", "figure4", "grid-pickup, "),
+        ("grid-visit", "figure4", "grid-visit, "),
+        ("reacher", "table1", ""),
+    ):
+        parts = read_result(study)["figures"]
+        for tasks in ("3", "5"):
+            relaxed, exact = (parts[f"{prefix}{model}"]["scores"][tasks] for model in ("CompILE", "exact"))
+            both = ((found, score) for score in ("boundary_accuracy", "online") for found in (relaxed, exact))
+            ours = [spread([seed[score] for seed in found]) for found, score in both]
+            rows.append([f"{world}, {tasks} tasks", PAPER_UNSUPERVISED.get((world, int(tasks)), "-"), *ours])
+            if world == "grid-visit":
+                at_best = f"{100 * best[tasks]['boundary_accuracy']:.1f}"
+                rows.append([f"an observer who knows that world, {tasks} tasks", "-", "-", at_best, "-", "-"])
+    headings = ["per cent", "boundaries: paper", "relaxed", "exact", "online: relaxed", "exact"]
+    return markdown_table(headings, rows)
+
+
+SUMMARY: tuple[tuple[StudyName, str, str], ...] = (
+    ("table1", "LSTM surprisal", ""),
+    ("table1", "CompILE", ""),
+    ("table1", "z-CompILE", ""),
+    ("table1", "b-CompILE", ""),
+    ("table2", "CompILE", ", Gaussian codes"),
+    ("table2", "z-CompILE", ", Gaussian codes"),
+    ("table2", "b-CompILE", ", Gaussian codes"),
+    ("table3", "M=4", ""),
+    ("table3", "M=5", ""),
+    ("table3", "temperature=0.1", ""),
+    ("table3", "temperature=0.01", ""),
+    ("table1", "exact", ", no labels"),
+    ("table3", "exact, at most 5", ", no labels"),
+)
+"""What of tables 1 to 3 is shown at a glance: a table, a part of it, and what to add to its name."""
+
+
+def reacher_summary() -> str:
+    """Boundaries of tables 1 to 3, after training on three tasks, beside the paper's."""
+    rows = []
+    for table, model, more in SUMMARY:
+        scores, row = read_result(table)["figures"][model]["scores"], [f"{model}{more}"]
+        for tasks in (3, 5):
+            found = [seed["boundary_accuracy"] for seed in scores.get(str(tasks), [])]
+            row += [printed(table, model, tasks, "boundary_accuracy"), spread(found)]
+        rows.append(row)
+    headings = ["boundaries, per cent", "paper, 3 tasks", "here, 3 tasks", "paper, 5 tasks", "here, 5 tasks"]
+    return markdown_table(headings, rows)
+
+
+def exact_without_labels() -> str:
+    """Scores of the exact engine on unseen levels, after training on three tasks without labels."""
+    rows = []
+    for world in ("grid-pickup", "grid-visit", "reacher"):
+        for tasks, scores in read_result(f"exact-{world}")["figures"]["scores"].items():
+            columns = ("boundary_accuracy", "f1", "exact_match", "online")
+            ours = [spread([score[column] for score in scores]) for column in columns]
+            rows.append([f"{world}, {tasks} tasks", PAPER_UNSUPERVISED.get((world, int(tasks)), "-"), *ours])
+    headings = ["per cent", "paper: boundaries", "boundaries", "F1", "exact match", "online success"]
+    return markdown_table(headings, rows)
+
+
+def exact_unknown_count() -> str:
+    """The same where neither training nor scoring was told how many segments there are."""
+    rows = []
+    for world in ("grid-pickup", "grid-visit", "reacher"):
+        told = read_result(f"exact-{world}")["figures"]["scores"]
+        for tasks, scores in read_result(f"exact-{world}-unknown")["figures"]["scores"].items():
+            with_count = spread([score["f1"] for score in told[tasks]])
+            ours = [spread([score[column] for score in scores]) for column in ("f1", "count_accuracy")]
+            rows.append([f"{world}, {tasks} tasks", with_count, *ours])
+    return markdown_table(["per cent", "F1, number told", "F1, not told", "number right"], rows)
+
+
+def visit_oracle() -> str:
+    """What a Bayes-optimal observer who knows world, expert and number of tasks reaches on grid-visit."""
+    figures = read_result("visit-oracle")["figures"]
+    rows = []
+    for tasks, told in figures["known_number"].items():
+        not_told = figures["unknown_number"][tasks]
+        values = (told["boundary_accuracy"], told["f1"], not_told["f1"], not_told["count_accuracy"])
+        rows.append([f"grid-visit, {tasks} tasks", *(f"{100 * value:.1f}" for value in values)])
+    headings = ["per cent", "boundaries", "F1", "F1, number not told", "number right"]
+    return markdown_table(headings, rows)
+
+
+def durations() -> str:
+    """What the factor for lengths costs and is good for, by its weight."""
+    rows = []
+    for name in ("grid-pickup", "grid-visit", "reacher", "fixed-order", "fixed-order-short"):
+        by_weight = read_result(f"durations-{name}")["figures"][name]
+        for weight, seeds in by_weight.items():
+            about = weight if weight != "learned" else f"learned, {mean(seed['weight'] for seed in seeds):.2f}"
+            columns = ("true_boundaries_found", "with_one_step_segment", "with_one_step_segment_in_truth")
+            rows.append([name, about, *(spread([seed[column] for seed in seeds]) for column in columns)])
+    headings = ["per cent", "weight", "true boundaries found", "with a one-step segment", "in truth"]
+    return markdown_table(headings, rows)
+
+
+def meaning() -> str:
+    """How well skills agree with the things that tasks are about, in several ways of training."""
+    rows = []
+    columns = ("agreement", "nmi", "boundary_accuracy")
+    for world in ("grid-pickup", "reacher"):
+        for way, found in read_result(f"meaning-{world}")["figures"].items():
+            ours = [spread([seed[column] for seed in found["seeds"]]) for column in columns]
+            rows.append([f"{world}, {way}", *ours, f"{100 * found['kept']['agreement']:.1f}"])
+    headings = ["per cent", "agreement", "mutual information", "boundaries", "agreement of the seed to keep"]
+    return markdown_table(headings, rows)
+
+
+def window() -> str:
+    """Policies with and without a memory, where the world is seen through a window."""
+    rows = []
+    kinds = (("", "policies that see the present"), ("-recurrent", "policies that remember"))
+    for engine, (kind, policies) in itertools.product(("exact", "relaxed"), kinds):
+        for tasks, scores in read_result(f"window-{engine}{kind}-cpu")["figures"]["scores"].items():
+            columns = ("boundary_accuracy", "reconstruction", "exact_match", "online")
+            ours = [spread([score[column] for score in scores]) for column in columns]
+            rows.append([f"{engine}, {policies}, {tasks} tasks", *ours])
+    return markdown_table(["per cent", "boundaries", "reconstruction", "exact match", "online success"], rows)
+
+
+def relaxed_pickup() -> str:
+    """The paper's model with the paper's settings."""
+    rows = []
+    for tasks, scores in read_result("relaxed-grid-pickup-h200")["figures"]["scores"].items():
+        columns = ("boundary_accuracy", "reconstruction", "exact_match", "online")
+        rows.append([f"{tasks} tasks", *(spread([score[column] for score in scores]) for column in columns)])
+    return markdown_table(
+        ["grid-pickup, per cent", "boundaries", "reconstruction", "exact match", "online success"], rows
+    )
+
+
+def low_temperatures() -> str:
+    """How far small networks come with low temperatures, by the number of iterations, beside the paper."""
+    found = {tau: read_result(f"temperature-{tau}-long-cpu")["figures"] for tau in ("0.1", "0.01")}
+
+    def in_words(rates: list[float]) -> str:
+        return ", ".join(f"{100 * rate:.1f}" for rate in rates)
+
+    def scored(figures: dict[str, Any], decoder: str) -> str:
+        return in_words([seed["boundary_accuracy"] for seed in figures[decoder]["3"]])
+
+    curves = [figures["curve"] for figures in found.values()]
+    rows = [
+        [f"{checks[0]['iteration']:,}", *(in_words(check["validation"]["3"]["boundary_accuracy"]) for check in checks)]
+        for checks in zip(*curves, strict=True)
+        if checks[0]["iteration"] > 500
+    ]
+    last = rows[-1][0]
+    for words, decoder in (("", "scores"), (", exact decoder", "scores, exact decoder")):
+        rows.append([f"{last}, test levels{words}", *(scored(figures, decoder) for figures in found.values())])
+    paper = [printed("table3", f"temperature={tau}", 3, "boundary_accuracy") for tau in found]
+    rows.append(["paper, 500,000", *paper])
+    return markdown_table(["iterations", *(f"temperature {tau}" for tau in found)], rows)
+
+
+def variants() -> str:
+    """Variants of the paper's model on the toy, by both decoders."""
+    rows = []
+    for name, seeds in read_result("variants-cpu")["figures"].items():
+        columns = [
+            ("recognition", "boundary_accuracy"),
+            ("recognition", "reconstruction"),
+            ("exact", "boundary_accuracy"),
+        ]
+        known = [[seed[decoder][score] for seed in seeds if decoder in seed] for decoder, score in columns]
+        rows.append([name, *(spread(values) if values else "-" for values in known)])
+    return markdown_table(["symbols, per cent", "boundaries", "reconstruction", "boundaries, exact decoder"], rows)
+
+
+def agents() -> str:
+    """Figure 5 in numbers, without the time that each panel took."""
+    cells = study_cells(read_result("figure5"))
+    return markdown_table(cells.headings[:-1], [row[:-1] for row in cells.rows])
+
+
+def agent_rates() -> str:
+    """Parts of figure 5 that were run with the paper's learning rate too."""
+    slow, fast = (read_result(name)["figures"] for name in ("figure5", "figure5-rate-0.001"))
+    rows = [
+        [
+            name.replace(": ", ", "),
+            *(", ".join(f"{100 * seed['success']:.1f}" for seed in found[name]["played"]) for found in (fast, slow)),
+        ]
+        for name in fast
+    ]
+    return markdown_table(["per cent of levels solved, by seed", "from 0.001", "from 0.0003"], rows)
