@@ -8,6 +8,7 @@ sizes and number of skills as there are things:
 - `merged`: more skills, of which those whose policies are most alike are then called the same.
 - `labels`: one demonstration in a hundred comes with the codes of its segments in order.
 - `effects`: each skill has a change of its own that it makes where it ends (`compile_il.exact.effects`).
+- `effects, untrained`: the same before anything is learned, which tells what is due to where effects begin.
 
 Of each, the seed with the best held-out likelihood is what one would keep, and is reported as such.
 
@@ -46,6 +47,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "merged": {"num_skills": MANY_SKILLS},
     "labels": {},
     "effects": {"effects": True},
+    "effects, untrained": {"effects": True, "num_iterations": 1, "learning_rate": 1e-12},
 }
 """Settings of each."""
 
@@ -79,7 +81,7 @@ def main(run: Run) -> None:
     figures: dict[str, Any] = {}
     config_json = dataclasses.asdict(run) | {"out": run.out.name, "settings": WAYS, "test_seed": TEST_SEED}
     for way in run.ways:
-        config = Config(num_iterations=run.num_iterations, num_seeds=run.num_seeds, **WAYS[way])
+        config = Config(**{"num_iterations": run.num_iterations, "num_seeds": run.num_seeds} | WAYS[way])
         source: Demonstrations | str = labelled(run) if way == "labels" else run.world
         figures[way] = train_and_score(source, config, test, merge=way == "merged")
         print(way, {name: figures[way]["kept"][name] for name in ("agreement", "nmi", "boundary_accuracy")}, flush=True)
