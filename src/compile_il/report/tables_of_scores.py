@@ -127,8 +127,10 @@ def meaning() -> str:
     """How well skills agree with the things that tasks are about, in several ways of training."""
     rows = []
     columns = ("agreement", "nmi", "boundary_accuracy")
-    for world in ("grid-pickup", "reacher"):
-        for way, found in read_result(f"meaning-{world}")["figures"].items():
+    for world in ("grid-pickup", "reacher", "grid-visit"):
+        # What effects tell before anything is learned was tried later, on grid-visit too.
+        tried = {} if world == "grid-visit" else read_result(f"meaning-{world}")["figures"]
+        for way, found in (tried | read_result(f"meaning-untrained-{world}")["figures"]).items():
             ours = [spread([seed[column] for seed in found["seeds"]]) for column in columns]
             rows.append([f"{world}, {way}", *ours, f"{100 * found['kept']['agreement']:.1f}"])
     headings = ["per cent", "agreement", "mutual information", "boundaries", "agreement of the seed to keep"]
@@ -139,7 +141,8 @@ def window() -> str:
     """Policies with and without a memory, where the world is seen through a window."""
     rows = []
     kinds = (("", "policies that see the present"), ("-recurrent", "policies that remember"))
-    for engine, (kind, policies) in itertools.product(("exact", "relaxed"), kinds):
+    both = itertools.product(("exact", "relaxed"), kinds)
+    for engine, (kind, policies) in (*both, ("relaxed", ("-forgetful", "policies that forget where a skill begins"))):
         for tasks, scores in read_result(f"window-{engine}{kind}-cpu")["figures"]["scores"].items():
             columns = ("boundary_accuracy", "reconstruction", "exact_match", "online")
             ours = [spread([score[column] for score in scores]) for column in columns]
