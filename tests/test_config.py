@@ -1,5 +1,6 @@
 """Settings that cannot work are refused, with a message that says what to change."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -45,6 +46,15 @@ from compile_il.config import Config, ConfigError, changed
 def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Config(**settings)
+
+
+WHOLE = [field.name for field in dataclasses.fields(Config) if field.type in (int, int | None) and field.name != "seed"]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_counts_and_sizes_begin_at_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is 0: use at least 1"):
+        Config(**{name: 0})
 
 
 def test_json_round_trip() -> None:
