@@ -4,6 +4,7 @@ import dataclasses
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from compile_il.config import Config, ConfigError, changed
@@ -60,6 +61,22 @@ def test_counts_and_sizes_begin_at_one(name: str) -> None:
 def test_json_round_trip() -> None:
     config = Config(num_segments=None, duration_rate=4.25, shared_termination=True, seed=7)
     assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    config = Config(
+        num_segments=np.int32(4), seed=np.int64(7), learning_rate=np.float32(0.5), sigma_floor=np.float64(2)
+    )
+    kept = (config.num_segments, config.seed, config.learning_rate, config.sigma_floor)
+    assert [(value, type(value)) for value in kept] == [(4, int), (7, int), (0.5, float), (2.0, float)]
+    assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert json.dumps(Config(cooldown=1).to_json()) == json.dumps(Config().to_json() | {"cooldown": 1})
+
+
+@pytest.mark.parametrize("value", [np.float64("nan"), np.array(3.0), np.bool_(True), np.str_("3")])
+def test_what_is_no_number_of_numpy_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"learning_rate is .*: use a number"):
+        Config(learning_rate=value)
 
 
 def test_unknown_settings_are_refused() -> None:

@@ -251,6 +251,11 @@ def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
     assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2, 3]
 
 
+def test_numbers_of_numpy_are_written_as_plain_ones(tmp_path: Path) -> None:
+    model = fit(vector_demos(), config=SMALL, learning_rate=np.float32(1e-3), seed=np.int64(0), out=tmp_path / "run")
+    assert load(tmp_path / "run").config == model.config
+
+
 def test_what_is_refused_leaves_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(DemonstrationError, match="too few for 5 segments"):

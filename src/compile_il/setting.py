@@ -56,24 +56,25 @@ def about(field: dataclasses.Field[Any]) -> About:
 
 
 def check_settings(settings: Any, error: type[ValueError]) -> None:
-    """Refuses what no setting can be, and what says nothing beside the others."""
+    """Refuses what no setting can be, and what says nothing beside the others; NumPy's numbers become plain ones."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.type in NUMBERS:
-            _check_number(field, value, error)
+            object.__setattr__(settings, field.name, _number(field, value, error))
         else:
             _check_choice(field, value, error)
     for field in dataclasses.fields(settings):
         _check_meaning(settings, field, error)
 
 
-def number_of(value: Any, kind: Any) -> int | float | None:
-    """The value, where it is a number of this type."""
-    wanted: Any = numbers.Integral if is_whole(kind) else numbers.Real
+def plain_number(value: Any, kind: Any) -> int | float | None:
+    """The value as JSON can have it, where it is a number of this type."""
+    whole = is_whole(kind)
+    wanted: Any = numbers.Integral if whole else numbers.Real
     if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
         return None
-    number: int | float = value
-    return number
+    # A plain 1 stays one where any number will do: folders of trainings are named by the text of their settings.
+    return int(value) if whole or type(value) is int else float(value)
 
 
 def is_whole(kind: Any) -> bool:
@@ -81,16 +82,18 @@ def is_whole(kind: Any) -> bool:
     return int in (kind, *get_args(kind))
 
 
-def _check_number(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> None:
+def _number(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> int | float | None:
+    """The value as it is kept."""
     if value is None and type(None) in get_args(field.type):
-        return
-    known, number = about(field), number_of(value, field.type)
+        return None
+    known, number = about(field), plain_number(value, field.type)
     if number is None:
         raise error(
             f"{field.name} is {value!r}: use {'a whole' if is_whole(field.type) else 'a'} number{known.kind_hint}."
         )
     if not known.fits.holds(number):
         raise error(f"{field.name} is {number}: use {known.fits.words}{known.hint}.")
+    return number
 
 
 def _check_choice(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> None:
