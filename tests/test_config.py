@@ -25,6 +25,11 @@ from compile_il.config import Config, ConfigError, changed
         ({"cooldown": 1.5}, r"cooldown is 1\.5: use a share between 0 and 1\."),
         ({"readout": "attentive"}, r'readout has no meaning for exact inference: .*inference="relaxed"'),
         ({"inference": "relaxed", "duration_weight": 0.3}, r"duration_weight has no meaning for relaxed inference"),
+        ({"code_dim": 8}, r'code_dim has no meaning for exact inference: leave it out, or pass inference="relaxed"'),
+        (
+            {"inference": "relaxed", "code_dim": 8},
+            r'code_dim has no meaning for categorical codes: leave it out, or pass codes="gaussian"\.',
+        ),
         ({"inference": "relaxed", "num_segments": None}, r"num_segments is None: relaxed inference must be told it"),
         ({"inference": "relaxed", "num_segments": 0}, r"num_segments is 0: use at least 1"),
         ({"inference": "relaxed", "readout": "first"}, r"readout is 'first': use 'last' or 'attentive'"),

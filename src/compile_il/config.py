@@ -12,6 +12,7 @@ PAPER_RATE = 3.0
 """The paper's rate of the Poisson prior over lengths, in all of its experiments."""
 EXACT = {"inference": "exact"}
 RELAXED = {"inference": "relaxed"}
+GAUSSIAN = {"inference": "relaxed", "codes": "gaussian"}
 """Where a setting that stands beside one of these says anything."""
 _ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one for each demonstration"
 _TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
@@ -76,7 +77,7 @@ class Config:
     """Deviation of such changes, in things of a grid or in spreads of a vector's columns; smaller makes them count."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
     """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
-    code_dim: int = setting(32, AT_LEAST_ONE, only=RELAXED)
+    code_dim: int = setting(32, AT_LEAST_ONE, only=GAUSSIAN)
     """Relaxed: entries of a Gaussian code."""
     readout: Literal["last", "attentive"] = setting("last", only=RELAXED)
     """Relaxed: where the code of a segment is read, softly at its last step or where attention says."""
