@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_il.baselines.baseline import Cuts
+from compile_il.counts import whole_counts
 from compile_il.decoders import Best, Decoder
-from compile_il.demos import Demonstrations
+from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.metrics import Labels, score_boundaries, score_labels, step_labels
@@ -65,10 +66,12 @@ def evaluate(
       decoder: how, as for `Model.segment`; by default as the model was trained.
       best: what an exact decoder returns, as for `Model.segment`.
     """
-    model.choose_decoder(decoder, best)  # refused before levels are made
+    model.choose_decoder(decoder, best)  # refused before levels are made, and so is what follows
+    _check_count(count, num_demos)
     world = make_world(world) if isinstance(world, str) else world
     if num_tasks is not None:
         world = dataclasses.replace(world, num_tasks=num_tasks)  # type: ignore[type-var]  # worlds are dataclasses
+    model.check_spaces(demonstrate(world, num_demos=1, seed=seed))
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
     told = true_counts(demos) if isinstance(count, str) and count == "true" else count
     found = model.segment(demos, told, decoder=decoder, best=best)
@@ -82,6 +85,18 @@ def evaluate(
         online=online,
         **({} if model.config.codes == "gaussian" else label_fields(found.labels, demos)),
     )
+
+
+def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
+    """Refuses what says no number of segments; the demonstrations themselves are looked at once they are there."""
+    if count is None or (isinstance(count, str) and count in ("true", "unknown")):
+        return
+    if isinstance(count, str):
+        raise DemonstrationError(
+            f'count is {count!r}: use "true" for as many segments as there are, "unknown" to find their number too, a '
+            "number, or a list with one for each demonstration."
+        )
+    whole_counts(count, num_demos, name="count")
 
 
 def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
