@@ -388,6 +388,13 @@ def test_only_demonstrations_and_worlds_are_fitted(what: Any) -> None:
         fit(what, config=SMALL)
 
 
+@pytest.mark.parametrize("config", [{"num_skills": 3}, {}, "exact"])
+@pytest.mark.parametrize("counts", [3, [2, 2, 2, 2]])
+def test_only_a_config_is_one(config: Any, counts: Any) -> None:
+    with pytest.raises(ConfigError, match=r"config is a (dict|str): pass a Config, .*as \*\*settings"):
+        fit(vector_demos(), config=config, num_segments=counts)
+
+
 def test_nothing_to_resume() -> None:
     with pytest.raises(ValueError, match="nothing to resume: give the folder"):
         fit(vector_demos(), config=SMALL, resume=True)

@@ -160,6 +160,16 @@ def special_settings() -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(Config) if about(field).only}
 
 
+def given_config(config: Config | None) -> Config:
+    """The settings that somebody gave all at once, or those by default."""
+    if config is None or isinstance(config, Config):
+        return config or Config()
+    raise ConfigError(
+        f"config is a {type(config).__name__}: pass a Config, such as cil.Config(num_skills=10), or give settings one "
+        "by one, such as num_skills=10; those in a dictionary as **settings."
+    )
+
+
 def changed(config: Config, settings: dict[str, Any]) -> Config:
     """The same with some settings changed; names that there are not are refused."""
     known = [field.name for field in dataclasses.fields(Config)]
