@@ -25,7 +25,7 @@ from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import load
 from compile_il.sources import hold_out, make_source, scaling_of
-from compile_il.train import Trained, Trainer, learning_rates
+from compile_il.train import Trained, Trainer, learning_rates, train_all
 from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.under_way import Stopped
 from compile_il.worlds import GridWorld, SymbolsWorld
@@ -150,6 +150,12 @@ def test_training_can_start_again() -> None:
         runs.append(losses)
     assert runs[0] == runs[1]
     assert np.mean(runs[0][-5:]) < np.mean(runs[0][:5])
+
+
+def test_all_iterations_at_once_are_those_one_by_one() -> None:
+    trainer = Trainer(TWO_SEEDS, make_source(vector_demos(), TWO_SEEDS))
+    for one, other in zip(train_all(trainer), trained(trainer), strict=True):
+        assert_same_weights(one, other)
 
 
 GRIDS = dataclasses.replace(SMALL, num_segments=2, num_seeds=2)

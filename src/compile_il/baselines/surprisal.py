@@ -31,7 +31,7 @@ from compile_il.model import DivergedError, Model
 from compile_il.running import AnySkills
 from compile_il.skills import Skills
 from compile_il.sources import make_source
-from compile_il.train import Trainer
+from compile_il.train import Trainer, train_all
 from compile_il.worlds import World
 
 NEGLIGIBLE = 1e-6
@@ -72,10 +72,7 @@ class LSTMSurprisal:
         """The same for every seed, trained at once."""
         config = surprisal_settings(self.config)
         trainer = Trainer(config, make_source(as_trained(demos, self.config), config))
-        state = trainer.start()
-        for iteration in range(config.num_iterations):
-            state, _ = trainer.step(state, iteration)
-        return [SurprisalCuts(model) for model in trainer.models(state)]
+        return [SurprisalCuts(model) for model in train_all(trainer)]
 
 
 @dataclasses.dataclass(frozen=True)
