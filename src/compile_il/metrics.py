@@ -83,7 +83,9 @@ class LabelScores(NamedTuple):
     """
 
     agreement: float
-    """Share of steps with the right task type, each skill standing for one type and each type for one skill."""
+    """max_σ 1/N Σ_t 1[σ(found_t) = true_t] over one-to-one maps σ from skills to task types (Hungarian method).
+
+    The share of steps with the right task type, each skill standing for one type and each type for one skill."""
     nmi: float
     """Normalised mutual information; unlike the others it forgives several skills for one type."""
     mean_iou: float
@@ -113,11 +115,6 @@ def score_labels(found: Labels, true: Labels) -> LabelScores:
         segmental_f1_25=segmental_f1(matched, true, overlap=0.25),
         segmental_f1_50=segmental_f1(matched, true, overlap=0.50),
     )
-
-
-def label_agreement(found: Labels, true: Labels) -> float:
-    """max_σ 1/N Σ_t 1[σ(found_t) = true_t] over one-to-one maps σ from skills to task types (Hungarian method)."""
-    return float(np.mean(_joined(match_labels(found, true)) == _joined(true)))
 
 
 def match_labels(found: Labels, true: Labels) -> Labels:
