@@ -30,8 +30,6 @@ from compile_il.fit import fit
 from compile_il.model import DivergedError, Model
 from compile_il.running import AnySkills
 from compile_il.skills import Skills
-from compile_il.sources import make_source
-from compile_il.train import Trainer, train_all
 from compile_il.worlds import World
 
 NEGLIGIBLE = 1e-6
@@ -67,12 +65,6 @@ class LSTMSurprisal:
         """Learns to predict actions; of several seeds, the one that predicts held-out ones best is kept."""
         model = fit(as_trained(demos, self.config), config=surprisal_settings(self.config), progress=False)
         return SurprisalCuts(model)
-
-    def fit_seeds(self, demos: Demonstrations | str | World) -> list["SurprisalCuts"]:
-        """The same for every seed, trained at once."""
-        config = surprisal_settings(self.config)
-        trainer = Trainer(config, make_source(as_trained(demos, self.config), config))
-        return [SurprisalCuts(model) for model in train_all(trainer)]
 
 
 @dataclasses.dataclass(frozen=True)
