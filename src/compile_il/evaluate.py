@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compile_il.baselines.baseline import Cuts
 from compile_il.counts import whole_counts
 from compile_il.decoders import Best, Decoder
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
-from compile_il.metrics import Labels, score_boundaries, score_labels, step_labels
+from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model, SegmentCount, score
 from compile_il.worlds import World, make_world
 from compile_il.worlds.world import KEY_KIND
@@ -97,14 +96,6 @@ def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
             "number, or a list with one for each demonstration."
         )
     whole_counts(count, num_demos, name="count")
-
-
-def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
-    """Scores what a baseline found in demonstrations of a world; it cannot act."""
-    assert demos.truth.boundaries is not None, "worlds know their boundaries"
-    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
-    found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
-    return Evaluation(*found, reconstruction=None, exact_match=None, online=None, **labels)
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:

@@ -16,9 +16,9 @@ from typing import Annotated
 
 import tyro
 
-from compile_il.baselines import SurprisalCuts, surprisal_settings
+from compile_il.baselines import SurprisalCuts, evaluate_cuts, surprisal_settings
 from compile_il.config import Config
-from compile_il.evaluate import VALIDATION_SEED, evaluate_cuts
+from compile_il.evaluate import VALIDATION_SEED
 from compile_il.generate import demonstrate
 from compile_il.results import write_result
 from compile_il.sources import make_source, training_world
