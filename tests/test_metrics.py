@@ -59,6 +59,12 @@ def test_a_boundary_may_match_several_as_in_the_paper() -> None:
     assert boundary_f1(lists([4]), lists([3, 6]), tolerance=1) == pytest.approx(2 / 3)  # precision 1, recall 1/2
 
 
+def test_the_paper_counts_a_prediction_at_the_end() -> None:
+    """Of ten steps, with two segments left empty: 2 of 3 predictions are right there, and 2 of 2 here."""
+    assert boundary_f1(lists([3, 7, 10, 10]), lists([3, 7])) == pytest.approx(4 / 5)
+    assert boundary_f1(lists([3, 7]), lists([3, 7])) == 1
+
+
 def test_all_scores() -> None:
     scores = score_boundaries(lists([3, 6], [4]), lists([3, 7], [4, 8]))
     assert scores.boundary_accuracy == 2 / 4
