@@ -7,7 +7,20 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from compile_il.batches import Batch, acts, batch_of, draw_batch, frame_budget, pick, sum_of_fitting, unpack
+from compile_il.batches import (
+    ROUND_FRAMES,
+    ROUND_STEPS,
+    Batch,
+    acts,
+    batch_of,
+    draw_batch,
+    frame_budget,
+    pick,
+    rounded_batch,
+    rows_filled_up,
+    sum_of_fitting,
+    unpack,
+)
 from compile_il.demos import UNKNOWN
 from compile_il.exact import objective
 from compile_il.exact.recursion import exactly
@@ -147,6 +160,17 @@ def test_pick_repeats_rows() -> None:
     assert picked.lengths.tolist() == [7, 5, 5]
     assert picked.frames is batch.frames
     assert picked.boundary_labels.shape == (3, 9)
+
+
+def test_shapes_are_few() -> None:
+    demos = vector_demos()
+    rows = rows_filled_up(3, 5)
+    np.testing.assert_array_equal(rows, [0, 1, 2, 0, 0])
+    batch = rounded_batch(demos, rows, max_length=17)
+    assert batch.frames.shape == (ROUND_FRAMES, 2)
+    assert batch.boundary_labels.shape == (5, 2 * ROUND_STEPS)
+    np.testing.assert_array_equal(batch.lengths, demos.lengths[rows])
+    assert batch.fits.all()
 
 
 def test_budgets_hold_random_batches() -> None:

@@ -1,8 +1,10 @@
 """Settings that cannot work are refused, with a message that says what to change."""
 
+import dataclasses
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from compile_il.config import Config, ConfigError, changed
@@ -23,6 +25,11 @@ from compile_il.config import Config, ConfigError, changed
         ({"cooldown": 1.5}, r"cooldown is 1\.5: use a share between 0 and 1\."),
         ({"readout": "attentive"}, r'readout has no meaning for exact inference: .*inference="relaxed"'),
         ({"inference": "relaxed", "duration_weight": 0.3}, r"duration_weight has no meaning for relaxed inference"),
+        ({"code_dim": 8}, r'code_dim has no meaning for exact inference: leave it out, or pass inference="relaxed"'),
+        (
+            {"inference": "relaxed", "code_dim": 8},
+            r'code_dim has no meaning for categorical codes: leave it out, or pass codes="gaussian"\.',
+        ),
         ({"inference": "relaxed", "num_segments": None}, r"num_segments is None: relaxed inference must be told it"),
         ({"inference": "relaxed", "num_segments": 0}, r"num_segments is 0: use at least 1"),
         ({"inference": "relaxed", "readout": "first"}, r"readout is 'first': use 'last' or 'attentive'"),
@@ -47,9 +54,34 @@ def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
         Config(**settings)
 
 
+WHOLE = [field.name for field in dataclasses.fields(Config) if field.type in (int, int | None) and field.name != "seed"]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_counts_and_sizes_begin_at_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is 0: use at least 1"):
+        Config(**{name: 0})
+
+
 def test_json_round_trip() -> None:
     config = Config(num_segments=None, duration_rate=4.25, shared_termination=True, seed=7)
     assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    config = Config(
+        num_segments=np.int32(4), seed=np.int64(7), learning_rate=np.float32(0.5), sigma_floor=np.float64(2)
+    )
+    kept = (config.num_segments, config.seed, config.learning_rate, config.sigma_floor)
+    assert [(value, type(value)) for value in kept] == [(4, int), (7, int), (0.5, float), (2.0, float)]
+    assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert json.dumps(Config(cooldown=1).to_json()) == json.dumps(Config().to_json() | {"cooldown": 1})
+
+
+@pytest.mark.parametrize("value", [np.float64("nan"), np.array(3.0), np.bool_(True), np.str_("3")])
+def test_what_is_no_number_of_numpy_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"learning_rate is .*: use a number"):
+        Config(learning_rate=value)
 
 
 def test_unknown_settings_are_refused() -> None:

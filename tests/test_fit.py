@@ -25,7 +25,7 @@ from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import load
 from compile_il.sources import hold_out, make_source, scaling_of
-from compile_il.train import Trained, Trainer, learning_rates
+from compile_il.train import Trained, Trainer, learning_rates, train_all
 from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.under_way import Stopped
 from compile_il.worlds import GridWorld, SymbolsWorld
@@ -152,6 +152,12 @@ def test_training_can_start_again() -> None:
     assert np.mean(runs[0][-5:]) < np.mean(runs[0][:5])
 
 
+def test_all_iterations_at_once_are_those_one_by_one() -> None:
+    trainer = Trainer(TWO_SEEDS, make_source(vector_demos(), TWO_SEEDS))
+    for one, other in zip(train_all(trainer), trained(trainer), strict=True):
+        assert_same_weights(one, other)
+
+
 GRIDS = dataclasses.replace(SMALL, num_segments=2, num_seeds=2)
 
 
@@ -249,6 +255,11 @@ def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
     resumed = fit(demos, config=SMALL, out=tmp_path, resume=True)
     assert_same_weights(resumed, fit(demos, config=SMALL))
     assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2, 3]
+
+
+def test_numbers_of_numpy_are_written_as_plain_ones(tmp_path: Path) -> None:
+    model = fit(vector_demos(), config=SMALL, learning_rate=np.float32(1e-3), seed=np.int64(0), out=tmp_path / "run")
+    assert load(tmp_path / "run").config == model.config
 
 
 def test_what_is_refused_leaves_no_folder(tmp_path: Path) -> None:
@@ -381,6 +392,13 @@ def test_num_segments_may_be_called_unknown() -> None:
 def test_only_demonstrations_and_worlds_are_fitted(what: Any) -> None:
     with pytest.raises(DemonstrationError, match=r"make them with Demonstrations.from_arrays"):
         fit(what, config=SMALL)
+
+
+@pytest.mark.parametrize("config", [{"num_skills": 3}, {}, "exact"])
+@pytest.mark.parametrize("counts", [3, [2, 2, 2, 2]])
+def test_only_a_config_is_one(config: Any, counts: Any) -> None:
+    with pytest.raises(ConfigError, match=r"config is a (dict|str): pass a Config, .*as \*\*settings"):
+        fit(vector_demos(), config=config, num_segments=counts)
 
 
 def test_nothing_to_resume() -> None:

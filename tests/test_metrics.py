@@ -13,7 +13,6 @@ from sklearn.metrics.cluster import contingency_matrix
 from compile_il.metrics import (
     boundary_accuracy,
     boundary_f1,
-    label_agreement,
     match_labels,
     mean_iou,
     normalised_mutual_information,
@@ -60,6 +59,12 @@ def test_a_boundary_may_match_several_as_in_the_paper() -> None:
     assert boundary_f1(lists([4]), lists([3, 6]), tolerance=1) == pytest.approx(2 / 3)  # precision 1, recall 1/2
 
 
+def test_the_paper_counts_a_prediction_at_the_end() -> None:
+    """Of ten steps, with two segments left empty: 2 of 3 predictions are right there, and 2 of 2 here."""
+    assert boundary_f1(lists([3, 7, 10, 10]), lists([3, 7])) == pytest.approx(4 / 5)
+    assert boundary_f1(lists([3, 7]), lists([3, 7])) == 1
+
+
 def test_all_scores() -> None:
     scores = score_boundaries(lists([3, 6], [4]), lists([3, 7], [4, 8]))
     assert scores.boundary_accuracy == 2 / 4
@@ -76,20 +81,20 @@ def test_labels_of_steps() -> None:
 def test_agreement_is_that_of_the_best_names() -> None:
     # Skill 5 is type 0 in 3 steps and type 1 in 1, skill 2 is type 0 in 1 and type 1 in 2: 5 of 7 agree.
     found, true = lists([5, 5, 5, 2], [5, 2, 2]), lists([0, 0, 0, 0], [1, 1, 1])
-    assert label_agreement(found, true) == 5 / 7
+    assert score_labels(found, true).agreement == 5 / 7
     np.testing.assert_array_equal(np.concatenate(match_labels(found, true)), [0, 0, 0, 1, 0, 1, 1])
 
 
 def test_agreement_weighs_all_pairs_at_once() -> None:
     # Taking the best pair first, skill 0 for type 0 (4 steps), would leave nothing for skill 1: 4 of 10 agree.
     found, true = lists([0] * 7 + [1] * 3), lists([0] * 4 + [1] * 3 + [0] * 3)
-    assert label_agreement(found, true) == 6 / 10
+    assert score_labels(found, true).agreement == 6 / 10
 
 
 def test_a_skill_without_a_type_is_never_right() -> None:
     for first, second in ((0, 3), (-1, 3), (-2, -1)):
         found, true = lists([0, 1, 2, 2]), lists([first, first, second, second])
-        assert label_agreement(found, true) == 3 / 4
+        assert score_labels(found, true).agreement == 3 / 4
         (matched,) = match_labels(found, true)
         assert len(np.unique(matched)) == 3
         assert sum(np.isin(matched, [first, second])) == 3
@@ -153,7 +158,7 @@ def test_information_and_agreement_as_in_scikit_learn(pairs: list[list[tuple[int
     assert normalised_mutual_information(found, true) == pytest.approx(expected, abs=1e-9)
     table = contingency_matrix(ours, theirs)
     best = max(sum(table[rows, columns]) for rows, columns in every_matching(*table.shape))
-    assert label_agreement(found, true) == pytest.approx(best / len(theirs))
+    assert score_labels(found, true).agreement == pytest.approx(best / len(theirs))
 
 
 def every_matching(num_rows: int, num_columns: int) -> Any:
@@ -264,7 +269,8 @@ def test_all_scores_are_put_in_their_places() -> None:
     by_overlap = [scores.segmental_f1_10, scores.segmental_f1_25, scores.segmental_f1_50]
     assert by_overlap == [segmental_f1(matched, true, overlap=overlap) for overlap in (0.10, 0.25, 0.50)]
     assert len(set(by_overlap)) == 3
-    assert scores.nmi == normalised_mutual_information(found, true) != scores.agreement == label_agreement(found, true)
+    assert scores.nmi == normalised_mutual_information(found, true) != scores.agreement
+    assert scores.agreement == np.mean(np.concatenate(matched) == np.concatenate(true)) == 12 / 30
     assert scores.mean_iou == mean_iou(matched, true)
 
 

@@ -17,6 +17,8 @@ from compile_il.worlds.world import Episode
 Supervision = Literal["none", "b", "z", "bz"]
 """What a learner is told: nothing, boundaries, codes, or both."""
 
+ROUND_STEPS, ROUND_FRAMES = 16, 1024
+"""Shapes are rounded up to multiples of these where only few programs are to be compiled."""
 NOWHERE = -1
 """Place of a frame that no demonstration has."""
 AnyArray = jax.Array | np.ndarray
@@ -171,6 +173,21 @@ def pick(batch: Batch, rows: np.ndarray) -> Batch:
         code_labels=batch.code_labels[rows],
         segment_labels=batch.segment_labels[rows],
     )
+
+
+def rows_filled_up(num_demos: int, num_rows: int) -> np.ndarray:
+    """All demonstrations, and then the first one again and again, up to a number of rows that stays the same."""
+    return np.pad(np.arange(num_demos), (0, num_rows - num_demos))
+
+
+def rounded_batch(demos: Demonstrations, rows: np.ndarray, max_length: int) -> Batch:
+    """Rows of demonstrations in one of few shapes: room for frames and for `max_length` steps is rounded up."""
+    num_frames, num_steps = _round_up(demos.num_frames, ROUND_FRAMES), _round_up(max_length, ROUND_STEPS)
+    return pick(batch_of(demos, num_frames, num_steps), rows)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
 
 
 def acts(batch: Batch) -> Bool[Array, " F"]:

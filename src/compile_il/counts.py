@@ -60,9 +60,7 @@ def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty
 
     There is at least one segment, and each has a step, unless some may be empty.
     """
-    given = _whole_counts(num_segments, len(demos))
-    if (given < 1).any():
-        raise DemonstrationError(f"num_segments is {given.min()}: use at least 1.")
+    given = whole_counts(num_segments, len(demos))
     if not some_empty and (given > demos.lengths).any():
         short = int(np.argmax(given > demos.lengths))
         raise DemonstrationError(
@@ -72,13 +70,16 @@ def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty
     return given
 
 
-def _whole_counts(num_segments: int | Counts, num_demos: int) -> NDArray[np.integer]:
+def whole_counts(told: int | Counts, num_demos: int, name: str = "num_segments") -> NDArray[np.integer]:
+    """One number for each demonstration, 1 or more; `name` is what people call them."""
     try:
-        given = np.asarray(num_segments)
+        given = np.asarray(told)
     except ValueError:
         given = np.asarray(None)
     if not np.issubdtype(given.dtype, np.integer) or given.shape not in ((), (num_demos,)):
         raise DemonstrationError(
-            f"num_segments is {num_segments}: give a whole number, or one for each of the {num_demos} demonstrations."
+            f"{name} is {told}: give a whole number, or one for each of the {num_demos} demonstrations."
         )
+    if (given < 1).any():
+        raise DemonstrationError(f"{name} is {given.min()}: use at least 1.")
     return np.broadcast_to(given, (num_demos,))

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compile_il.baselines.baseline import Cuts
+from compile_il.counts import whole_counts
 from compile_il.decoders import Best, Decoder
-from compile_il.demos import Demonstrations
+from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
-from compile_il.metrics import Labels, score_boundaries, score_labels, step_labels
+from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model, SegmentCount, score
 from compile_il.worlds import World, make_world
 from compile_il.worlds.world import KEY_KIND
@@ -65,10 +65,12 @@ def evaluate(
       decoder: how, as for `Model.segment`; by default as the model was trained.
       best: what an exact decoder returns, as for `Model.segment`.
     """
-    model.choose_decoder(decoder, best)  # refused before levels are made
+    model.choose_decoder(decoder, best)  # refused before levels are made, and so is what follows
+    _check_count(count, num_demos)
     world = make_world(world) if isinstance(world, str) else world
     if num_tasks is not None:
         world = dataclasses.replace(world, num_tasks=num_tasks)  # type: ignore[type-var]  # worlds are dataclasses
+    model.check_spaces(demonstrate(world, num_demos=1, seed=seed))
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
     told = true_counts(demos) if isinstance(count, str) and count == "true" else count
     found = model.segment(demos, told, decoder=decoder, best=best)
@@ -84,12 +86,16 @@ def evaluate(
     )
 
 
-def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
-    """Scores what a baseline found in demonstrations of a world; it cannot act."""
-    assert demos.truth.boundaries is not None, "worlds know their boundaries"
-    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
-    found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
-    return Evaluation(*found, reconstruction=None, exact_match=None, online=None, **labels)
+def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
+    """Refuses what says no number of segments; the demonstrations themselves are looked at once they are there."""
+    if count is None or (isinstance(count, str) and count in ("true", "unknown")):
+        return
+    if isinstance(count, str):
+        raise DemonstrationError(
+            f'count is {count!r}: use "true" for as many segments as there are, "unknown" to find their number too, a '
+            "number, or a list with one for each demonstration."
+        )
+    whole_counts(count, num_demos, name="count")
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:

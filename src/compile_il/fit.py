@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
-from compile_il.config import Config, changed
+from compile_il.config import Config, changed, given_config
 from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
@@ -75,7 +75,7 @@ def fit(
     with all_or_none():
         if resume and out is None:
             raise ValueError("There is nothing to resume: give the folder of the run as out.")
-        demos, config = _settle_counts(demos, config or Config(), settings)
+        demos, config = _settle_counts(demos, given_config(config), settings)
         check_num_devices(config.num_devices)  # before demonstrations are made
     _check_hosts(demos, config, in_folder=out is not None)
     source = make_source(demos, config)

@@ -1,7 +1,8 @@
 """How good a segmentation is, where the truth is known (paper, appendix "Evaluation details").
 
-Boundaries are scored as in the paper. What segments do is scored by labels, the skill or the task type of each step, as
-in the literature on segmenting actions; all demonstrations are counted together.
+Boundaries are scored as in the paper, but for those of empty segments (`boundary_f1`). What segments do is scored by
+labels, the skill or the task type of each step, as in the literature on segmenting actions; all demonstrations are
+counted together.
 """
 
 from collections.abc import Sequence
@@ -40,10 +41,15 @@ def boundary_accuracy(found: Boundaries, true: Boundaries) -> float:
 
 
 def boundary_f1(found: Boundaries, true: Boundaries, tolerance: int = 0) -> float:
-    """F1 of boundary positions, over all demonstrations, as in the paper.
+    """F1 = 2 precision recall / (precision + recall) of boundary positions (paper, "Evaluation details", F1 score).
 
     Precision is the share of found boundaries with a true one at most `tolerance` steps away, recall the share of true
     ones with a found one there; a boundary may serve as the match of several, and one that is named twice counts once.
+
+    Deviation: the paper counts all predictions in precision, also those at the very end, behind which segments are
+    empty. Here such segments are left out before anything is scored, as no steps belong to them and methods that have
+    none are scored alike. So where a model is given more segments than there are, precision may be higher than the
+    paper's, which has one wrong prediction more in each demonstration that ends with empty ones.
     """
     pairs = [(np.unique(f), np.unique(t)) for f, t in _pairs(found, true)]
     near = [np.abs(f[:, None] - t[None, :]) <= tolerance for f, t in pairs]
@@ -83,7 +89,9 @@ class LabelScores(NamedTuple):
     """
 
     agreement: float
-    """Share of steps with the right task type, each skill standing for one type and each type for one skill."""
+    """max_σ 1/N Σ_t 1[σ(found_t) = true_t] over one-to-one maps σ from skills to task types (Hungarian method).
+
+    The share of steps with the right task type, each skill standing for one type and each type for one skill."""
     nmi: float
     """Normalised mutual information; unlike the others it forgives several skills for one type."""
     mean_iou: float
@@ -113,11 +121,6 @@ def score_labels(found: Labels, true: Labels) -> LabelScores:
         segmental_f1_25=segmental_f1(matched, true, overlap=0.25),
         segmental_f1_50=segmental_f1(matched, true, overlap=0.50),
     )
-
-
-def label_agreement(found: Labels, true: Labels) -> float:
-    """max_σ 1/N Σ_t 1[σ(found_t) = true_t] over one-to-one maps σ from skills to task types (Hungarian method)."""
-    return float(np.mean(_joined(match_labels(found, true)) == _joined(true)))
 
 
 def match_labels(found: Labels, true: Labels) -> Labels:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import NDArray
 
-from compile_il.batches import Batch, batch_of, pick
+from compile_il.batches import Batch, rounded_batch, rows_filled_up
 from compile_il.config import Config
 from compile_il.counts import Counts, counts_by_labels, told_counts, unknown_count
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
@@ -30,8 +30,6 @@ from compile_il.sources import not_demonstrations
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
-_ROUND_STEPS, _ROUND_FRAMES = 16, 1024
-"""Shapes are rounded up to multiples of these, so that few programs are compiled."""
 
 
 SegmentCount = int | Counts | Literal["unknown"] | None
@@ -364,11 +362,8 @@ def _segment_some(
     keys: Key[Array, " B"] | None,
     num_rows: int,
 ) -> Segments:
-    max_length = _round_up(demos.max_length, _ROUND_STEPS)
-    missing = num_rows - len(demos)
-    # The first row is repeated up to a fixed number, again to compile once.
-    rows = np.pad(np.arange(len(demos)), (0, missing))
-    batch = pick(batch_of(demos, _round_up(demos.num_frames, _ROUND_FRAMES), max_length), rows)
+    rows = rows_filled_up(len(demos), num_rows)
+    batch = rounded_batch(demos, rows, demos.max_length)
     keys = None if keys is None else keys[rows]
     found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[rows]), keys))
     counts = found.num_segments
@@ -385,7 +380,3 @@ def _rows_per_call(demos: Demonstrations) -> int:
     """How many demonstrations one call takes: a power of two, to compile few programs, and fewer of long ones."""
     room = max(_STEPS_PER_CALL // demos.max_length, 1)
     return 1 << (min(len(demos), _DEMOS_PER_CALL, room) - 1).bit_length()
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

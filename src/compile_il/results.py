@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import subprocess
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ import jax
 from compile_il.files import replace_file
 
 RESULTS = Path("results")
+UNKNOWN_COMMIT = "unknown"
+ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+"""Variables that send git to another repository than that of the folder it is given."""
 
 
 def hardware() -> dict[str, Any]:
@@ -46,13 +50,29 @@ def commit() -> str:
     Where there is no repository to ask, such as on a machine that got a copy of the files, the variable
     COMPILE_IL_COMMIT says it.
     """
-    if "COMPILE_IL_COMMIT" in os.environ:
-        return os.environ["COMPILE_IL_COMMIT"]
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    return os.environ.get("COMPILE_IL_COMMIT") or commit_of(Path(__file__).resolve().parent)
+
+
+def commit_of(package: Path) -> str:
+    """The commit of the repository whose sources a package is, and not of another one that it is installed inside."""
+    top = package.parent.parent
+    if not (package == top / "src" / "compile_il" and (top / ".git").exists() and _is_ours(top / "pyproject.toml")):
+        return UNKNOWN_COMMIT
+    command = ["git", "-C", str(top), "describe", "--always", "--dirty", "--abbrev=12"]
+    # A hook of another repository, for one, says with variables that all is about that one.
+    environment = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return UNKNOWN_COMMIT
+
+
+def _is_ours(pyproject: Path) -> bool:
+    try:
+        found = tomllib.loads(pyproject.read_text())
+    except (OSError, ValueError):
+        return False
+    return found.get("project", {}).get("name") == "compile-il"
 
 
 commit()  # of the code that runs, whatever happens to the files meanwhile

@@ -160,6 +160,14 @@ class Trainer:
         return [self._model(seed, params) for seed in range(self.config.num_seeds)]
 
 
+def train_all(trainer: Trainer) -> list[Model]:
+    """The model of each seed after all iterations; `compile_il.fit` keeps one of them, and a record on the way."""
+    state = trainer.start()
+    for iteration in range(trainer.config.num_iterations):
+        state, _ = trainer.step(state, iteration)
+    return trainer.models(state)
+
+
 def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
     """The function for each seed, along the first axis of all that it takes and gives.
 

@@ -1,6 +1,7 @@
 """What holds for all baselines, and the one that does not look."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, LSTMSurprisal, Segmenter
+import compile_il
+from compile_il.baselines import (
+    Baseline,
+    ChangePoints,
+    Cuts,
+    EqualCuts,
+    HiddenMarkov,
+    LSTMSurprisal,
+    Segmenter,
+    evaluate_cuts,
+)
 from compile_il.baselines.baseline import strongest
 from compile_il.config import Config
 from compile_il.demos import DemonstrationError, Demonstrations
@@ -78,6 +89,25 @@ def test_equal_cuts_differ_by_a_step_at_most(length: int, data: Any) -> None:
     durations = np.diff(inner, prepend=0, append=length)
     assert len(durations) == count
     assert durations.max() - durations.min() <= 1
+
+
+def test_scores_are_those_of_models() -> None:
+    """Of four true boundaries two are found, and of 12 steps 10 have the right type."""
+    steps = [np.zeros(6, int)] * 2
+    demos = Demonstrations.from_arrays(None, steps, num_actions=2).with_truth([[2, 4], [2, 4]], [[5, 6, 7], [5, 6, 7]])
+    found = [np.array([2, 4], np.int32), np.array([1, 5], np.int32)]
+    only_cuts = evaluate_cuts(Cuts(found, None), demos)
+    assert (only_cuts.boundary_accuracy, only_cuts.count_accuracy) == (0.5, 1.0)
+    assert (only_cuts.agreement, only_cuts.online, only_cuts.reconstruction) == (None, None, None)
+    labelled = evaluate_cuts(Cuts(found, [np.array([1, 1, 2, 2, 3, 3]), np.array([1, 2, 2, 2, 2, 3])]), demos)
+    assert labelled.agreement == 10 / 12
+
+
+def test_what_is_not_a_baseline_needs_none() -> None:
+    """Dependencies point one way: only what compares methods knows these."""
+    source = Path(compile_il.__file__).parent
+    knowing = [path.relative_to(source) for path in source.rglob("*.py") if "compile_il.baselines" in path.read_text()]
+    assert {path.parts[0] for path in knowing} == {"baselines", "experiments", "reproduce"}
 
 
 def test_the_strongest_steps_in_order_of_time() -> None:

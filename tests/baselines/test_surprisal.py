@@ -7,9 +7,12 @@ import pytest
 
 import compile_il as cil
 from compile_il.baselines import LSTMSurprisal, SurprisalCuts, surprisal_settings
+from compile_il.baselines.settings import as_trained
 from compile_il.baselines.surprisal import NEGLIGIBLE
 from compile_il.config import Config
 from compile_il.metrics import boundary_f1
+from compile_il.sources import make_source
+from compile_il.train import Trainer, train_all
 from tests.exact.small import small_model, vector_demos
 
 SYMBOLS = Config(num_segments=3, num_iterations=300, batch_size=32, hidden_dim=16, learning_rate=1e-2, num_seeds=2)
@@ -17,7 +20,9 @@ SYMBOLS = Config(num_segments=3, num_iterations=300, batch_size=32, hidden_dim=1
 
 @pytest.fixture(scope="module")
 def trained() -> list[SurprisalCuts]:
-    return LSTMSurprisal(SYMBOLS).fit_seeds("symbols")
+    config = surprisal_settings(SYMBOLS)
+    trainer = Trainer(config, make_source(as_trained("symbols", SYMBOLS), config))
+    return [SurprisalCuts(model) for model in train_all(trainer)]
 
 
 def test_new_symbols_come_as_a_surprise(trained: list[SurprisalCuts]) -> None:

@@ -12,7 +12,7 @@ import compile_il as cil
 from compile_il.batches import batch_of
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.effects import STRIDE, Effects, far_apart
-from compile_il.metrics import label_agreement, step_labels
+from compile_il.metrics import score_labels, step_labels
 from compile_il.skills import Skills
 
 NUM_LAMPS = 4
@@ -43,7 +43,8 @@ def agreement(model: cil.Model, demos: Demonstrations) -> float:
     truth = demos.truth
     assert truth.boundaries is not None
     assert truth.codes is not None
-    return label_agreement(model.segment(demos).labels, step_labels(truth.boundaries, truth.codes, demos.lengths))
+    true = step_labels(truth.boundaries, truth.codes, demos.lengths)
+    return score_labels(model.segment(demos).labels, true).agreement
 
 
 def test_the_factor_is_a_ratio_of_normal_densities() -> None:

@@ -1,6 +1,7 @@
 """What an agent is told of its tasks, where that goes, and its networks beside a plain twin."""
 
 import functools
+import json
 
 import equinox as eqx
 import jax
@@ -176,5 +177,7 @@ def test_settings_that_cannot_work(settings: dict, message: str) -> None:
 def test_settings_survive_json() -> None:
     config = AgentConfig(agent="bc", num_decisions=7)
     assert AgentConfig.from_json(config.to_json()) == config
+    config = AgentConfig(num_levels=np.int64(4), max_skill_steps=np.int32(3), learning_rate=np.float32(0.5))
+    assert AgentConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
     with pytest.raises(HierarchyError, match=r"Unknown settings \['colour'\]"):
         AgentConfig.from_json(config.to_json() | {"colour": 1})

@@ -142,6 +142,7 @@ def test_a_run_is_resumed_with_what_it_was_started_with(model: cil.Model, tmp_pa
         (WORLD, {"agents": "bc"}, "no setting 'agents'"),
         (WORLD, {"first_entropy_cost": -1.0}, "use at least 0"),
         (WORLD, {"resume": True}, "nothing to resume"),
+        (WORLD, {"config": {"agent": "bc"}}, r"config is a dict: pass an AgentConfig, .*as \*\*settings"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any], message: str) -> None:

@@ -56,6 +56,8 @@ def test_both_decoders_find_them(symbols_model: cil.Model) -> None:
     for decoder in ("recognition", "exact"):
         assert cil.score(symbols_model.segment(demos, decoder=decoder), demos).boundary_accuracy >= 0.99
     assert symbols_model.segment(demos, "unknown", decoder="exact", max_segments=5).count_probs[0].shape == (6,)
+    at_most_four = dataclasses.replace(symbols_model, config=dataclasses.replace(symbols_model.config, max_segments=4))
+    assert at_most_four.segment(demos, "unknown", decoder="exact").count_probs[0].shape == (5,)
 
 
 def test_both_decoders_are_scored() -> None:

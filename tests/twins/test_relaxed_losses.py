@@ -41,13 +41,13 @@ CONFIG = Config(
     inference="relaxed",
     num_segments=3,
     num_skills=4,
-    code_dim=4,
     hidden_dim=HIDDEN,
     sigma_floor=FLOOR,
     temperature=TEMPERATURE,
     beta_codes=0.2,
     beta_boundaries=0.3,
 ).settled()
+GAUSSIAN = {"codes": "gaussian", "code_dim": 4}
 
 
 def demonstrations(continuous: bool) -> cil.Demonstrations:
@@ -140,11 +140,11 @@ def gaussian_loss(
     [
         ({"readout": "last", "boundary_term": "first"}, False),
         ({"readout": "attentive", "boundary_term": "lengths"}, False),
-        ({"readout": "last", "boundary_term": "first", "codes": "gaussian"}, False),
+        ({"readout": "last", "boundary_term": "first", **GAUSSIAN}, False),
         ({"readout": "last", "boundary_term": "first"}, True),
-        ({"readout": "attentive", "boundary_term": "lengths", "codes": "gaussian"}, True),
+        ({"readout": "attentive", "boundary_term": "lengths", **GAUSSIAN}, True),
         ({"recurrent": True, "forgetful": True}, False),
-        ({"recurrent": True, "forgetful": True, "codes": "gaussian"}, True),
+        ({"recurrent": True, "forgetful": True, **GAUSSIAN}, True),
     ],
 )
 def test_the_whole_loss(settings: dict[str, Any], continuous: bool, told: bool) -> None:

@@ -5,7 +5,7 @@ numbers of segments.
 
     cutter = ChangePoints(method="kernel").fit(train)
     found = cutter.segment(demos, num_segments=3)
-    score_boundaries(found.boundaries, demos.truth.boundaries)
+    evaluate_cuts(found, demos)
 
 | baseline | idea |
 |---|---|
@@ -27,6 +27,7 @@ from compile_il.baselines.equal import EqualCuts
 from compile_il.baselines.features import View, views_for
 from compile_il.baselines.hmm import HiddenMarkov, HiddenMarkovCuts
 from compile_il.baselines.ruptures_cuts import ChangePointCuts, ChangePoints
+from compile_il.baselines.scores import evaluate_cuts
 from compile_il.baselines.surprisal import LSTMSurprisal, SurprisalCuts, surprisal_settings
 from compile_il.baselines.vae_bc import vae_bc_settings, without_end
 
@@ -44,6 +45,7 @@ __all__ = [
     "SurprisalCuts",
     "View",
     "best_on",
+    "evaluate_cuts",
     "surprisal_settings",
     "vae_bc_settings",
     "views_for",

@@ -1,9 +1,8 @@
 """Settings of baselines that are trained as CompILE is, beside the model that they are compared with."""
 
 import dataclasses
-from typing import Any
 
-from compile_il.config import EXACT_ONLY, RELAXED_ONLY, Config
+from compile_il.config import Config, special_settings
 from compile_il.demos import Demonstrations
 from compile_il.sources import training_world
 from compile_il.worlds import World
@@ -11,11 +10,7 @@ from compile_il.worlds import World
 
 def with_defaults(config: Config) -> Config:
     """Sizes and training as they are; what belongs to one way of inference only, as by default."""
-    special = {*EXACT_ONLY, *RELAXED_ONLY}
-    changes: dict[str, Any] = {
-        field.name: field.default for field in dataclasses.fields(Config) if field.name in special
-    }
-    return dataclasses.replace(config, **changes)
+    return dataclasses.replace(config, **special_settings())
 
 
 def as_trained(demos: Demonstrations | str | World, config: Config) -> Demonstrations | World:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from compile_il.baselines.baseline import Cuts, strongest
 from compile_il.baselines.settings import as_trained, with_defaults
-from compile_il.batches import Batch, batch_of, pick
+from compile_il.batches import Batch, rounded_batch, rows_filled_up
 from compile_il.config import Config
 from compile_il.counts import told_counts
 from compile_il.demos import Demonstrations
@@ -30,15 +30,13 @@ from compile_il.fit import fit
 from compile_il.model import DivergedError, Model
 from compile_il.running import AnySkills
 from compile_il.skills import Skills
-from compile_il.sources import make_source
-from compile_il.train import Trainer
 from compile_il.worlds import World
 
 NEGLIGIBLE = 1e-6
 """Weight of the termination rule, which is not part of this model: its gradient must not shape what the LSTM learns."""
 SIGMA_FLOOR = 0.05
 """Least spread of continuous actions. CompILE's is larger to keep boundaries from decay; this model learns none."""
-_DEMOS_PER_CALL, _ROUND_FRAMES, _ROUND_STEPS = 256, 1024, 16
+_DEMOS_PER_CALL = 256
 
 
 def surprisal_settings(config: Config) -> Config:
@@ -68,15 +66,6 @@ class LSTMSurprisal:
         model = fit(as_trained(demos, self.config), config=surprisal_settings(self.config), progress=False)
         return SurprisalCuts(model)
 
-    def fit_seeds(self, demos: Demonstrations | str | World) -> list["SurprisalCuts"]:
-        """The same for every seed, trained at once."""
-        config = surprisal_settings(self.config)
-        trainer = Trainer(config, make_source(as_trained(demos, self.config), config))
-        state = trainer.start()
-        for iteration in range(config.num_iterations):
-            state, _ = trainer.step(state, iteration)
-        return [SurprisalCuts(model) for model in trainer.models(state)]
-
 
 @dataclasses.dataclass(frozen=True)
 class SurprisalCuts:
@@ -102,10 +91,8 @@ class SurprisalCuts:
         found = []
         for first in range(0, len(demos), _DEMOS_PER_CALL):
             part = demos[first : first + _DEMOS_PER_CALL]
-            frames, steps = _round_up(part.num_frames, _ROUND_FRAMES), _round_up(demos.max_length, _ROUND_STEPS)
-            # The first row is repeated up to a fixed number, to compile few programs.
-            rows = np.pad(np.arange(len(part)), (0, min(_DEMOS_PER_CALL, len(demos)) - len(part)))
-            table = np.asarray(_read(self.model.skills, pick(batch_of(part, frames, steps), rows)))
+            rows = rows_filled_up(len(part), min(_DEMOS_PER_CALL, len(demos)))
+            table = np.asarray(_read(self.model.skills, rounded_batch(part, rows, demos.max_length)))
             found += [table[i, :length] for i, length in enumerate(part.lengths)]
         if any(np.isnan(row).any() for row in found):
             raise DivergedError("The probabilities are not numbers: training diverged. Lower learning_rate.")
@@ -115,7 +102,3 @@ class SurprisalCuts:
 @eqx.filter_jit
 def _read(skills: AnySkills, batch: Batch) -> Float[Array, "B T"]:
     return skills.score_steps(batch).log_policy[..., 0].astype(jnp.float32)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -24,7 +24,7 @@ from compile_il.model import Model
 from compile_il.results import write_result
 from compile_il.skills import Skills
 from compile_il.sources import make_source
-from compile_il.train import Trainer
+from compile_il.train import Trainer, train_all
 from compile_il.worlds import GridWorld
 
 
@@ -75,7 +75,8 @@ def main(run: Run) -> None:
         for weight in run.weights:
             config = Config(num_iterations=run.num_iterations, num_seeds=run.num_seeds, duration_weight=weight)
             key = "learned" if weight is None else str(weight)
-            figures[name][key] = [describe(model, test) for model in train(source, config)]
+            models = train_all(Trainer(config, make_source(source, config)))
+            figures[name][key] = [describe(model, test) for model in models]
             print(name, key, _means(figures[name][key]), flush=True)
     seeds = list(range(run.num_seeds))
     config_json = dataclasses.asdict(run) | {"out": run.out.name}
@@ -91,15 +92,6 @@ def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrat
     kept = [i for i, codes in enumerate(demos.truth.codes) if fits[i] and codes.tolist() == [0, 1]]
     assert len(kept) >= num_demos, "enough are drawn"
     return demos[np.array(kept[:num_demos])]
-
-
-def train(source: Demonstrations | str, config: Config) -> list[Model]:
-    """One model a seed."""
-    trainer = Trainer(config, make_source(source, config))
-    state = trainer.start()
-    for iteration in range(config.num_iterations):
-        state, _ = trainer.step(state, iteration)
-    return trainer.models(state)
 
 
 def describe(model: Model, demos: Demonstrations) -> dict[str, float]:

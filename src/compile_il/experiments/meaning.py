@@ -36,7 +36,7 @@ from compile_il.model import Model
 from compile_il.results import write_result
 from compile_il.skills import Skills
 from compile_il.sources import make_source, training_world
-from compile_il.train import Trainer
+from compile_il.train import Trainer, train_all
 
 NUM_THINGS = 10
 """Object types of a grid, and targets of the reacher."""
@@ -105,11 +105,9 @@ def train_and_score(
 ) -> dict[str, Any]:
     """Scores of each seed, and of the one with the best held-out likelihood."""
     trainer = Trainer(config, make_source(source, config))
-    state = trainer.start()
-    for iteration in range(config.num_iterations):
-        state, _ = trainer.step(state, iteration)
+    models = train_all(trainer)
     held_out = trainer.source.held_out.with_labels()
-    rows = [describe(model, held_out, test, merge=merge) for model in trainer.models(state)]
+    rows = [describe(model, held_out, test, merge=merge) for model in models]
     best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
     return {"seeds": rows, "kept": rows[best] | {"seed": best}}
 

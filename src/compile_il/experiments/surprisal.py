@@ -16,14 +16,13 @@ from typing import Annotated
 
 import tyro
 
-from compile_il.baselines import SurprisalCuts, surprisal_settings
+from compile_il.baselines import SurprisalCuts, evaluate_cuts, surprisal_settings
 from compile_il.config import Config
-from compile_il.evaluate import VALIDATION_SEED, evaluate_cuts
+from compile_il.evaluate import VALIDATION_SEED
 from compile_il.generate import demonstrate
-from compile_il.model import Model
 from compile_il.results import write_result
 from compile_il.sources import make_source, training_world
-from compile_il.train import Trainer
+from compile_il.train import Trainer, train_all
 
 TASKS = 3
 SMALL = Config(num_iterations=2000, batch_size=64, hidden_dim=64, policy_layers=2, num_seeds=3)
@@ -49,7 +48,8 @@ def main(run: Run) -> None:
     figures = []
     for floor in run.floors:
         config = dataclasses.replace(surprisal_settings(run.config), sigma_floor=floor)
-        scores = [evaluate_cuts(SurprisalCuts(model).segment(demos, TASKS), demos)._asdict() for model in train(config)]
+        models = train_all(Trainer(config, make_source(training_world("reacher", TASKS), config)))
+        scores = [evaluate_cuts(SurprisalCuts(model).segment(demos, TASKS), demos)._asdict() for model in models]
         figures.append({"floor": floor, "scores": scores})
         print(floor, [round(row["boundary_accuracy"], 3) for row in scores], flush=True)
     write_result(
@@ -59,15 +59,6 @@ def main(run: Run) -> None:
         wall_time=time.perf_counter() - began,
         figures={"floors": figures},
     )
-
-
-def train(config: Config) -> list[Model]:
-    """A model of each seed."""
-    trainer = Trainer(config, make_source(training_world("reacher", TASKS), config))
-    state = trainer.start()
-    for iteration in range(config.num_iterations):
-        state, _ = trainer.step(state, iteration)
-    return trainer.models(state)
 
 
 if __name__ == "__main__":

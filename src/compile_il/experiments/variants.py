@@ -18,7 +18,7 @@ from compile_il.evaluate import TEST_SEED, evaluate
 from compile_il.model import Model
 from compile_il.results import write_result
 from compile_il.sources import make_source
-from compile_il.train import Trainer
+from compile_il.train import Trainer, train_all
 
 WORLD = "symbols"
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -54,11 +54,8 @@ def main(run: Run) -> None:
     figures = {}
     for name in run.variants:
         config = dataclasses.replace(run.config, **VARIANTS[name])
-        trainer = Trainer(config, make_source(WORLD, config))
-        state = trainer.start()
-        for iteration in range(config.num_iterations):
-            state, _ = trainer.step(state, iteration)
-        figures[name] = [score(model, run.num_demos) for model in trainer.models(state)]
+        models = train_all(Trainer(config, make_source(WORLD, config)))
+        figures[name] = [score(model, run.num_demos) for model in models]
         print(name, *(f"{100 * seed['recognition']['boundary_accuracy']:.1f}" for seed in figures[name]), flush=True)
     write_result(
         run.out,

@@ -122,7 +122,7 @@ def learn(
     """
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
-    config = _changed(config or AgentConfig(), settings)
+    config = _changed(config, settings)
     where = _world(world)
     training: OnDevice | OnRay
     if address is not None and actors != "ray":
@@ -286,12 +286,17 @@ def _compared(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Playe
     return Players(players, order[0])
 
 
-def _changed(config: AgentConfig, settings: dict[str, Any]) -> AgentConfig:
+def _changed(config: AgentConfig | None, settings: dict[str, Any]) -> AgentConfig:
+    if not (config is None or isinstance(config, AgentConfig)):
+        raise HierarchyError(
+            f"config is a {type(config).__name__}: pass an AgentConfig, or give settings one by one, such as "
+            'agent="low-level"; those in a dictionary as **settings.'
+        )
     known = [field.name for field in dataclasses.fields(AgentConfig)]
     for name in settings:
         if name not in known:
             raise HierarchyError(f"There is no setting {name!r}: there are {', '.join(known)}.")
-    return dataclasses.replace(config, **settings)
+    return dataclasses.replace(config or AgentConfig(), **settings)
 
 
 def _world(world: str | TaskWorld) -> TaskWorld:

@@ -2,9 +2,9 @@
 
 import dataclasses
 import difflib
-import math
-import numbers
 from typing import Any, Literal, Self, get_args
+
+from compile_il.setting import NUMBERS, is_whole, plain_number
 
 AgentKind = Literal["hierarchical", "low-level", "bc"]
 """The paper's three agents: with skills, without, and with skills that are whole demonstrations."""
@@ -73,7 +73,7 @@ class AgentConfig:
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise HierarchyError(f"There is no agent {self.agent!r}: use {_listed(get_args(AgentKind))}.{hint}")
         for field in dataclasses.fields(self):
-            self._check_number(field.name, field.type)
+            object.__setattr__(self, field.name, self._checked(field.name, field.type))
         if self.seed >= 1 << 63:
             raise HierarchyError(f"seed is {self.seed}: use one below 2^63.")
         if not 0 <= self.discount <= 1:
@@ -97,19 +97,20 @@ class AgentConfig:
                 "decisions: use fewer, or None for all."
             )
 
-    def _check_number(self, name: str, kind: Any) -> None:
+    def _checked(self, name: str, kind: Any) -> Any:
+        """A setting as it is kept, with a plain number in place of one of NumPy."""
         value = getattr(self, name)
         if kind is bool and not isinstance(value, bool):
             raise HierarchyError(f"{name} is {value!r}: use True or False.")
-        if kind not in (int, float, int | None, float | None) or (value is None and kind not in (int, float)):
-            return
-        real = kind in (float, float | None)
-        wanted, what = (numbers.Real, "a number") if real else (numbers.Integral, "a whole number")
-        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
-            raise HierarchyError(f"{name} is {value!r}: use {what}.")
-        least = 0 if real or name == "seed" else 1
-        if value < least:
-            raise HierarchyError(f"{name} is {value}: use at least {least}.")
+        if kind not in NUMBERS or (value is None and kind not in (int, float)):
+            return value
+        number, whole = plain_number(value, kind), is_whole(kind)
+        if number is None:
+            raise HierarchyError(f"{name} is {value!r}: use {'a whole' if whole else 'a'} number.")
+        least = 1 if whole and name != "seed" else 0
+        if number < least:
+            raise HierarchyError(f"{name} is {number}: use at least {least}.")
+        return number
 
     @property
     def num_updates(self) -> int:

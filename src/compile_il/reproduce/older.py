@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, views_for
+from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, evaluate_cuts, views_for
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate_cuts, true_counts
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, true_counts
 from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.model import Model

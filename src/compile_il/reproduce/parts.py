@@ -11,10 +11,10 @@ from typing import Any
 
 import jax
 
-from compile_il.baselines import SurprisalCuts, without_end
+from compile_il.baselines import SurprisalCuts, evaluate_cuts, without_end
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
-from compile_il.evaluate import TEST_SEED, evaluate, evaluate_cuts, true_counts
+from compile_il.evaluate import TEST_SEED, evaluate, true_counts
 from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest

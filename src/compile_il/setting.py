@@ -1,0 +1,119 @@
+"""A setting of a frozen dataclass: its range and what it goes with stand beside it, and are checked in one loop."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+NUMBERS = (int, float, int | None, float | None)
+"""Types of settings that are numbers."""
+
+
+class Range(NamedTuple):
+    """Numbers that a setting may be, and what they are called where it is another one."""
+
+    words: str
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    """Numbers are larger than this; the other two are in the range themselves."""
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is in the range."""
+        return self.least <= value <= self.most and value > self.above
+
+
+ANY = Range("a number")
+AT_LEAST_ONE = Range("at least 1", least=1)
+NOT_NEGATIVE = Range("0 or more", least=0)
+POSITIVE = Range("a positive number", above=0)
+SHARE = Range("a share between 0 and 1", least=0, most=1)
+
+
+class About(NamedTuple):
+    """What is known of a setting besides its type."""
+
+    fits: Range = ANY
+    hint: str = ""
+    """Said behind the range, such as what would do."""
+    kind_hint: str = ""
+    """Said where the value is of another kind altogether."""
+    only: Mapping[str, str] = MappingProxyType({})
+    """Other settings, with the one value of each where this one says anything."""
+
+
+def setting(default: Any, fits: Range = ANY, hint: str = "", **more: Any) -> Any:
+    """A field with its default, its range, and what else there is to say of it; see `About`."""
+    return dataclasses.field(default=default, metadata={"about": About(fits, hint, **more)})
+
+
+def about(field: dataclasses.Field[Any]) -> About:
+    """What is known of a setting besides its type."""
+    found: About = field.metadata.get("about", About())
+    return found
+
+
+def check_settings(settings: Any, error: type[ValueError]) -> None:
+    """Refuses what no setting can be, and what says nothing beside the others; NumPy's numbers become plain ones."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.type in NUMBERS:
+            object.__setattr__(settings, field.name, _number(field, value, error))
+        else:
+            _check_choice(field, value, error)
+    for field in dataclasses.fields(settings):
+        _check_meaning(settings, field, error)
+
+
+def plain_number(value: Any, kind: Any) -> int | float | None:
+    """The value as JSON can have it, where it is a number of this type."""
+    whole = is_whole(kind)
+    wanted: Any = numbers.Integral if whole else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
+        return None
+    # A plain 1 stays one where any number will do: folders of trainings are named by the text of their settings.
+    return int(value) if whole or type(value) is int else float(value)
+
+
+def is_whole(kind: Any) -> bool:
+    """Whether only whole numbers are of this type."""
+    return int in (kind, *get_args(kind))
+
+
+def _number(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> int | float | None:
+    """The value as it is kept."""
+    if value is None and type(None) in get_args(field.type):
+        return None
+    known, number = about(field), plain_number(value, field.type)
+    if number is None:
+        raise error(
+            f"{field.name} is {value!r}: use {'a whole' if is_whole(field.type) else 'a'} number{known.kind_hint}."
+        )
+    if not known.fits.holds(number):
+        raise error(f"{field.name} is {number}: use {known.fits.words}{known.hint}.")
+    return number
+
+
+def _check_choice(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> None:
+    choices = _choices_of(field.type)
+    if choices and not any(isinstance(value, type(choice)) and value == choice for choice in choices):
+        raise error(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
+
+
+def _choices_of(kind: Any) -> tuple[Any, ...]:
+    """All values of a type that has few."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    yes_or_no = {bool: (True, False), bool | None: (True, False, None)}
+    return yes_or_no.get(kind, ())
+
+
+def _check_meaning(settings: Any, field: dataclasses.Field[Any], error: type[ValueError]) -> None:
+    """Refuses a setting that is not as by default, beside others that leave it nothing to say."""
+    if getattr(settings, field.name) == field.default:
+        return
+    for other, wanted in about(field).only.items():
+        if (given := getattr(settings, other)) != wanted:
+            raise error(f'{field.name} has no meaning for {given} {other}: leave it out, or pass {other}="{wanted}".')

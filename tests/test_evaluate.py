@@ -1,0 +1,65 @@
+"""Scores in a world: what is refused before any of its levels is made."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import compile_il as cil
+from tests.exact.small import model_for
+
+EVALUATE = importlib.import_module("compile_il.evaluate")
+"""The module, whose name the function of the package takes."""
+
+
+@pytest.fixture
+def model() -> cil.Model:
+    return model_for(cil.demonstrate("symbols", num_demos=4, seed=0))
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many demonstrations are asked for, each time."""
+    asked = []
+
+    def demonstrate(*given: Any, num_demos: int, **options: Any) -> cil.Demonstrations:
+        asked.append(num_demos)
+        return cil.demonstrate(*given, num_demos=num_demos, **options)
+
+    monkeypatch.setattr(EVALUATE, "demonstrate", demonstrate)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        ("foo", r"count is 'foo': use \"true\" .*, \"unknown\" .*, a number, or a list"),
+        (2.5, r"count is 2\.5: give a whole number, or one for each of the 16 demonstrations"),
+        (True, r"count is True: give a whole number"),
+        ([3, 3], r"count is \[3, 3\]: give a whole number, or one for each of the 16 demonstrations"),
+        ([[3], [3, 3]], r"count is .*: give a whole number"),
+        (0, r"count is 0: use at least 1"),
+        (np.zeros(16, int), r"count is 0: use at least 1"),
+    ],
+)
+def test_what_is_no_count_is_refused_first(count: Any, message: str, model: cil.Model, made: list[int]) -> None:
+    with pytest.raises(cil.DemonstrationError, match=message):
+        cil.evaluate(model, "symbols", num_demos=16, count=count)
+    assert made == []
+
+
+def test_another_world_is_refused_after_one_demonstration(model: cil.Model, made: list[int]) -> None:
+    with pytest.raises(
+        cil.DemonstrationError, match=r"differ from those the model was trained on: shape \(32,\) and not \(0,\)"
+    ):
+        cil.evaluate(model, "reacher", num_demos=16)
+    assert made == [1]
+
+
+def test_every_kind_of_count_is_taken(model: cil.Model, made: list[int]) -> None:
+    three, listed = (cil.evaluate(model, "symbols", num_demos=4, count=count) for count in (3, np.array([3, 3, 3, 3])))
+    assert three == listed == cil.evaluate(model, "symbols", num_demos=4)
+    assert cil.evaluate(model, "symbols", num_demos=4, count=None) == three
+    assert 0 <= cil.evaluate(model, "symbols", num_demos=4, count="unknown").count_accuracy <= 1
+    assert made == [1, 4] * 5
