@@ -120,12 +120,13 @@ def gaussian_loss(
 ) -> float:
     """Reconstruction by one policy that reads the code, and what codes cost."""
     mean, log_variance = np.split(found.code_logits, 2, axis=1)
-    samples = mean + np.exp(log_variance / 2) * np.asarray(jax.random.normal(key, mean.shape))
+    noise_key, told_key = jax.random.split(key)
+    samples = mean + np.exp(log_variance / 2) * np.asarray(jax.random.normal(noise_key, mean.shape))
     if codes is None:
         total = config.beta_codes * sum(map(twin.gaussian_code_kl, mean, log_variance))
     else:
         told = np.sqrt(mean.shape[1]) * np.eye(mean.shape[1])[codes]
-        samples = told
+        samples = told if jax.random.uniform(told_key) < 0.5 else samples
         total = sum(map(twin.gaussian_code_kl, mean - told, log_variance))
     for m, sample in enumerate(samples):
         views = seen_by_policies(skills, seen, vectors, found.masks[m])

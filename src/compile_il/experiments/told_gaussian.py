@@ -35,7 +35,6 @@ SMALL = Config(
     codes="gaussian",
     supervision="z",
     num_iterations=3000,
-    batch_size=64,
     hidden_dim=64,
     policy_layers=2,
     cooldown=0.3,
@@ -49,7 +48,7 @@ class Run:
 
     out: Path
     """Result file."""
-    weights: tuple[float, ...] = (0.1, 0.01)
+    weights: tuple[float, ...] = (0.1, 0.03, 0.3, 0.01)
     """Of the boundaries' divergence from their prior."""
     num_levels: int = 512
     """That models are looked at on, levels for choosing."""

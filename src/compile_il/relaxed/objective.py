@@ -132,15 +132,17 @@ def categorical_codes(
 def gaussian_codes(
     policy: CodePolicy, seen: Seen, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
 ) -> Codes:
-    """Samples that one policy reads, or the codes themselves where they are told.
+    """Samples that one policy reads; in half of the demonstrations, drawn anew each time, told codes themselves.
 
-    Samples of what is told would say more than the label does, such as how a segment begins: a boundary could then come
-    a step early at no cost (docs/decisions.md, "Told Gaussian codes").
+    Were told codes read in all of them, boundaries would stay where their prior has them; were samples, which say more
+    than the label does, boundaries would come a step early (docs/decisions.md, "Told Gaussian codes").
     """
     mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
-    noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(keys)
+    noise_keys, told_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(noise_keys)
+    reads_told = jax.vmap(jax.random.bernoulli)(told_keys)[:, None] & (told.codes >= 0)
     known = told_vector(told.codes, mean.shape[-1])
-    sample = jnp.where(told.codes[..., None] >= 0, known, shift(mean, log_variance, noise))
+    sample = jnp.where(reads_told[..., None], known, shift(mean, log_variance, noise))
     costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))
     return Codes(read_with_codes(policy, seen, sample), costs(mean, log_variance, told.codes, beta))
 
