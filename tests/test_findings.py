@@ -1,5 +1,6 @@
 """What README and docs say in words about results, held against the result files."""
 
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -75,6 +76,41 @@ def test_small_models_of_surprisal_do_as_well_with_a_large_spread() -> None:
     assert [row["floor"] for row in floors] == [0.05, 0.25, 1.0]
     assert floors[0]["scores"] == floors[1]["scores"] != floors[2]["scores"]
     assert all(0.975 < seed["boundary_accuracy"] < 0.99 for row in floors for seed in row["scores"])
+
+
+def test_told_codes_are_not_named_on_the_reacher() -> None:
+    """As docs/relaxed.md says it, in its numbers."""
+    page = (Path(__file__).parent.parent / "docs" / "relaxed.md").read_text()
+    named = score("table1", "z-CompILE", 3, "agreement")
+    told, cut = (score("table1", model, 3, "online") for model in ("z-CompILE", "b-CompILE"))
+    assert f"agree with the true ones in {named:.0f} % of steps, so that only {told:.1f} % of levels" in page
+    assert f"against {cut:.1f} % for\n  b-CompILE" in page
+
+
+def test_forgetting_helps_policies_that_remember() -> None:
+    """In the mean, and not as much as having no memory."""
+    for tasks in ("3", "5"):
+        found = [
+            mean(
+                seed["boundary_accuracy"]
+                for seed in read_result(f"window-relaxed{kind}-cpu")["figures"]["scores"][tasks]
+            )
+            for kind in ("-recurrent", "-forgetful", "")
+        ]
+        assert found == sorted(found)
+
+
+def test_effects_name_things_before_anything_is_learned() -> None:
+    agreement = {
+        world: mean(
+            seed["agreement"]
+            for seed in read_result(f"meaning-untrained-{world}")["figures"]["effects, untrained"]["seeds"]
+        )
+        for world in ("grid-pickup", "reacher", "grid-visit")
+    }
+    assert agreement["grid-pickup"] > 0.999
+    assert 0.94 < agreement["reacher"] < 0.95
+    assert agreement["grid-visit"] < 0.15
 
 
 def test_told_codes_do_not_help_in_long_visits() -> None:
