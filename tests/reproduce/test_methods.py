@@ -90,3 +90,11 @@ def test_other_settings_are_fitted_anew(tmp_path: Path, monkeypatch: pytest.Monk
 
 def _nothing(path: Path) -> Any:
     return 0.5 if path.name.startswith("choice") else {"3": {}, "5": {}}
+
+
+@pytest.mark.parametrize("kept", [b"", b"{", b"\xff"])
+def test_a_fit_that_cannot_be_read_is_made_again(kept: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "seed-1.json"
+    path.write_bytes(kept)
+    for made in (0.5, 0.7):
+        assert older.keep(path, lambda number, made=made: made * number, 1) == 0.5  # type: ignore[misc]

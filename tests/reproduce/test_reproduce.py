@@ -15,7 +15,7 @@ from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
 from compile_il.config import Config
 from compile_il.hierarchy import AgentConfig, OnDevice
-from compile_il.reproduce import agents, page, parts, pictures, runner, studies
+from compile_il.reproduce import agents, page, parts, pictures, runner, several, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
 from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import PaperName, Scale
@@ -182,6 +182,12 @@ def test_a_part_that_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pyte
         parts.run_part(dataclasses.replace(PART, num_test=9), tmp_path, said.append)
 
 
+@pytest.mark.parametrize("damage", ["", '{"part": ', "[]", "null", "part alone"])
+def test_a_part_whose_file_is_damaged_is_not_done(damage: str, tmp_path: Path) -> None:
+    (tmp_path / parts.DONE).write_text(json.dumps({"part": PART.to_json()}) if "alone" in damage else damage)
+    assert not parts.is_done(tmp_path, PART)
+
+
 def test_interruptions_change_nothing_in_the_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two models of four iterations: one interruption while the first is trained, one while the second is."""
     other = dataclasses.replace(PART, name="other", config=dataclasses.replace(TINY, seed=1))
@@ -215,6 +221,25 @@ def without_times(result: Any) -> Any:
         return result
     times = {"wall_time", "clock_time", "finished", "training_seconds"}
     return {key: without_times(value) for key, value in result.items() if key not in times}
+
+
+def test_damaged_seconds_are_told_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = several.Job("table1", "exact", "smoke", tmp_path)
+    job.folder.mkdir(parents=True)
+    (job.folder / "seconds.json").write_text("[")
+    monkeypatch.setattr(parts, "Trainer", None)
+    monkeypatch.setattr(several.Job, "start", None)
+    command = ["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path), "--work", str(tmp_path)]
+    for more in ([], ["--jobs", "2"]):
+        part = dataclasses.replace(PART, name="exact")
+        monkeypatch.setattr(studies, "make_study", lambda name, scale, part=part: studies.Study(name, "", (part,)))
+        with pytest.raises(SystemExit):
+            main([*command, *more])
+        said = capsys.readouterr().err
+        assert f"{job.folder}/seconds.json does not hold the time that the part took" in said
+        assert "Delete it to go on" in said
 
 
 def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:

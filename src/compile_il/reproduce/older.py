@@ -5,6 +5,7 @@ actions or both, and the model's number of states are chosen on validation level
 demonstrations. All are told how many segments there are. Needs the extra `baselines`, and no accelerator.
 """
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
@@ -96,12 +97,14 @@ def compare(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str
 
 
 def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
-    """What a file holds; made and written, if there is none."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replace_file(path) as temporary:
-            temporary.write_text(json.dumps(make(number)))
-    return json.loads(path.read_text())
+    """What a file holds; made and written, if there is none that can be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return json.loads(path.read_text())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = make(number)
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(made))
+    return made
 
 
 def _training_set(part: OlderPart, seed: int) -> Demonstrations:

@@ -134,10 +134,11 @@ def is_done(folder: Path, part: Part) -> bool:
 
 
 def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
-    """What was found before, by the same part with the same settings; else None."""
+    """What was found before, by the same part with the same settings; None where there is nothing, or damage."""
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads((folder / DONE).read_text())
-        if found["part"] == part.to_json():
+        found = json.loads((folder / DONE).read_text())
+        whole = isinstance(found, dict) and found.keys() >= {"part", "commit", "hardware"}
+        if whole and found["part"] == part.to_json():
             return found
     return None
 

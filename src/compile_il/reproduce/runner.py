@@ -70,7 +70,7 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
 
 def _parts_in(out: Path) -> set[str]:
     """The names of the parts of a result that is there already."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         return set(json.loads(out.read_text())["figures"])
     return set()
 
@@ -85,7 +85,7 @@ def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
 def check_scale(out: Path, scale: Scale) -> None:
     """Refuses to put a result in the place of one of another scale."""
     found = scale
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         found = json.loads(out.read_text())["config"]["scale"]
     if found != scale:
         raise ScaleError(
