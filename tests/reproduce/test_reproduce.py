@@ -71,6 +71,8 @@ def test_results_say_who_made_the_parts() -> None:
     parts = [{"commit": "a", "hardware": gpu}, {"commit": "b", "hardware": gpu}]
     assert runner.made_by(parts) == {"commit": "a, b", "hardware": gpu}
     assert runner.made_by([*parts, {"commit": "a", "hardware": cpu}]) == {"commit": "a, b", "hardware": [gpu, cpu]}
+    others = [{"commit": "c", "trained_by": ["a", "b"], "hardware": gpu}, {"commit": "b", "hardware": gpu}]
+    assert runner.made_by(others)["commit"] == "a, b, c"
 
 
 def test_results_of_another_scale_stay(tmp_path: Path) -> None:
@@ -252,7 +254,12 @@ def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:
 
 def test_there_are_three_tasks_whatever_the_number_of_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Trainer] = []
-    monkeypatch.setattr(parts, "train", lambda trainer, *_: trained.append(trainer) or (trainer.start(), 0.0))
+
+    def untrained(trainer: Trainer, *_: Any) -> parts.Learned:
+        trained.append(trainer)
+        return parts.Learned(trainer.models(trainer.start()), 0.0, [])
+
+    monkeypatch.setattr(parts, "train", untrained)
     fewer = dataclasses.replace(PART, config=dataclasses.replace(TINY, num_segments=2), as_trained=True)
     found = parts.run_part(fewer, tmp_path, print)
     assert {len(inner) for inner in trained[0].source.demos.truth.boundaries or []} == {2}

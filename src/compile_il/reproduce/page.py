@@ -138,7 +138,7 @@ def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str,
     made = (
         f"Of older methods each seed has its own training demonstrations. {seeds_of(classic)} Hardware: "
         f"{_distinct(machine(part['hardware']) for part in classic['figures'].values())}. Commit: "
-        f"{_distinct(part['commit'] for part in classic['figures'].values())}. "
+        f"{_commits(classic)}. "
         f"Wall time: {duration(classic['wall_time'])}. [{CLASSIC}]({results}/{CLASSIC})"
     )
     return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made} Networks: as in the sections above.\n"
@@ -161,7 +161,7 @@ def provenance(result: dict[str, Any]) -> str:
             f"Scale: {result['config']['scale']} ({_iterations(result)}).",
             seeds_of(result),
             f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",
-            f"Commit: {_distinct(part['commit'] for part in parts)}.",
+            f"Commit: {_commits(result)}.",
             f"Wall time: {duration(result['wall_time'])}{_at_once(result)}.",
         ]
     )
@@ -171,6 +171,13 @@ def seeds_of(result: dict[str, Any]) -> str:
     """The first and the last."""
     first, *others = result["seeds"]
     return f"Seeds: {first} to {others[-1]}." if others else f"Seed: {first}."
+
+
+def _commits(result: dict[str, Any]) -> str:
+    """Of the versions that scored, and where others trained, of those too."""
+    parts = result["figures"].values()
+    trained = _distinct(commit for part in parts for commit in part.get("trained_by", []))
+    return _distinct(part["commit"] for part in parts) + (f", of training {trained}" if trained else "")
 
 
 def _at_once(result: dict[str, Any]) -> str:

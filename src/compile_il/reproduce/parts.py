@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -19,9 +19,10 @@ from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
 from compile_il.model import Model
+from compile_il.reproduce.versions import commits_of, sign
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
-from compile_il.train import Trained, Trainer
+from compile_il.train import Trainer
 from compile_il.under_way import Stopped
 from compile_il.worlds import make_world
 
@@ -67,6 +68,17 @@ class Part:
         return fingerprint({"world": self.world, "config": self.config.settled().to_json()})
 
 
+class Learned(NamedTuple):
+    """What the training of a part has come to."""
+
+    models: list[Model]
+    """Of each seed."""
+    seconds: float
+    """That it took, now or before."""
+    commits: list[str]
+    """Of the versions of the program that have trained."""
+
+
 def fingerprint(what: dict[str, Any]) -> str:
     """Short, and the same for the same plain values."""
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
@@ -106,13 +118,15 @@ def run_part(
         say(f"{part.name}: done before{older}")
         return found
     folder.mkdir(parents=True, exist_ok=True)
-    models, seconds = train_models(part, trained or folder, say) if part.needs_models else ([], 0.0)
-    measured = measure(part, models, folder, say)
+    learned = train_models(part, trained or folder, say) if part.needs_models else Learned([], 0.0, [])
+    measured = measure(part, learned.models, folder, say)
+    by_others = set(learned.commits) - {commit()}
     found = {
         "part": part.to_json(),
         "commit": commit(),
+        **({"trained_by": learned.commits} if by_others else {}),
         "hardware": hardware(),
-        "training_seconds": round(seconds, 2),
+        "training_seconds": round(learned.seconds, 2),
         **measured,
     }
     with replace_file(folder / DONE) as temporary:
@@ -120,12 +134,11 @@ def run_part(
     return found
 
 
-def train_models(part: Part, trained: Path, say: Say) -> tuple[list[Model], float]:
-    """The models of all seeds, and the seconds that their training took, now or before."""
+def train_models(part: Part, trained: Path, say: Say) -> Learned:
+    """The models of all seeds, trained now or before."""
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
-    state, seconds = train(trainer, trained / part.training, lambda words: say(f"{part.name}: {words}"))
-    return trainer.models(state), seconds
+    return train(trainer, trained / part.training, lambda words: say(f"{part.name}: {words}"))
 
 
 def is_done(folder: Path, part: Part) -> bool:
@@ -143,13 +156,14 @@ def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
     return None
 
 
-def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:
-    """All seeds to the end, and the seconds that took; Ctrl-C saves and stops."""
+def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
+    """All seeds to the end; Ctrl-C saves and stops."""
     total = trainer.config.num_iterations
     with StopRequest() as request, contextlib.closing(Checkpoints(folder)) as checkpoints:
         start = trainer.start()
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
-        state, before, began = trainer.place(last.state), last.seconds, time.monotonic()
+        commits = commits_of(folder) if last.iteration else []
+        state, seconds, began = trainer.place(last.state), last.seconds, time.monotonic()
         if last.iteration:
             say(f"goes on after {last.iteration} of {total} iterations")
         saved = told = began
@@ -162,13 +176,14 @@ def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:
                 told = now
             if request.requested or now - saved > CHECKPOINT_SECONDS or iteration + 1 == total:
                 jax.block_until_ready(state)
-                seconds = before + time.monotonic() - began
+                seconds = last.seconds + time.monotonic() - began
                 with request.unbroken():
+                    commits = sign(folder, commits)
                     checkpoints.save(Checkpoint(state, iteration + 1, seconds))
                 saved = now
             if request.requested:
                 raise Stopped(iteration + 1, total)
-    return state, before + time.monotonic() - began
+    return Learned(trainer.models(state), seconds, commits)
 
 
 def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:

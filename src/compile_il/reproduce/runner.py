@@ -13,6 +13,7 @@ from compile_il.reproduce.parts import Measure, Part, Say, is_done, run_part, sc
 from compile_il.reproduce.portraits import DrawnPart, portray
 from compile_il.reproduce.shares import counted, seconds_had
 from compile_il.reproduce.studies import Study
+from compile_il.reproduce.versions import all_commits
 from compile_il.results import write_result
 
 
@@ -77,7 +78,7 @@ def _parts_in(out: Path) -> set[str]:
 
 def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Commit and hardware of the parts, which may have been run before and elsewhere; several, where they differ."""
-    commits = list(dict.fromkeys(part["commit"] for part in parts))
+    commits = list(dict.fromkeys(commit for part in parts for commit in all_commits(part)))
     machines = [json.loads(one) for one in dict.fromkeys(json.dumps(part["hardware"]) for part in parts)]
     return {"commit": ", ".join(commits), "hardware": machines[0] if len(machines) == 1 else machines}
 
