@@ -1,4 +1,4 @@
-"""Studies: what they hold, that parts are not done twice, and that an interruption changes nothing."""
+"""Studies: what they hold, and that parts are not done twice."""
 
 import dataclasses
 import json
@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
-from compile_il.config import Config
 from compile_il.hierarchy import AgentConfig, OnDevice
 from compile_il.reproduce import agents, page, parts, pictures, runner, several, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
@@ -21,9 +20,8 @@ from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import PaperName, Scale
 from compile_il.train import Trainer
 from compile_il.worlds import GridWorld
-
-TINY = Config(num_iterations=4, batch_size=8, hidden_dim=16, num_skills=3, num_seeds=2)
-PART = parts.Part("tiny", "symbols", TINY, test_tasks=(3,), num_test=8)
+from tests.reproduce.tiny import CONFIG as TINY
+from tests.reproduce.tiny import PART
 
 
 @pytest.mark.parametrize("scale", get_args(Scale))
@@ -188,41 +186,6 @@ def test_a_part_that_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pyte
 def test_a_part_whose_file_is_damaged_is_not_done(damage: str, tmp_path: Path) -> None:
     (tmp_path / parts.DONE).write_text(json.dumps({"part": PART.to_json()}) if "alone" in damage else damage)
     assert not parts.is_done(tmp_path, PART)
-
-
-def test_interruptions_change_nothing_in_the_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two models of four iterations: one interruption while the first is trained, one while the second is."""
-    other = dataclasses.replace(PART, name="other", config=dataclasses.replace(TINY, seed=1))
-    study = studies.Study("table1", "a title", (PART, other))
-
-    def reproduce(name: str) -> dict[str, Any]:
-        out = tmp_path / f"{name}.json"
-        return without_times(runner.reproduce(study, "smoke", work=tmp_path / name, out=out, say=print))
-
-    whole = reproduce("whole")
-    step, steps = Trainer.step, []
-
-    def interrupted(self: Trainer, state: Any, iteration: int) -> Any:
-        steps.append(iteration)
-        if len(steps) in (2, 7):
-            os.kill(os.getpid(), signal.SIGINT)
-        return step(self, state, iteration)
-
-    monkeypatch.setattr(Trainer, "step", interrupted)
-    for after in (2, 3):
-        with pytest.raises(KeyboardInterrupt, match=f"after iteration {after} of 4"):
-            reproduce("broken")
-        assert not (tmp_path / "broken.json").exists()
-    assert reproduce("broken") == whole
-    assert steps == [0, 1, 2, 3, 0, 1, 2, 3]
-
-
-def without_times(result: Any) -> Any:
-    """A result file less the times in it, at any depth."""
-    if not isinstance(result, dict):
-        return result
-    times = {"wall_time", "clock_time", "finished", "training_seconds"}
-    return {key: without_times(value) for key, value in result.items() if key not in times}
 
 
 def test_damaged_seconds_are_told_before_anything_is_run(
