@@ -229,13 +229,14 @@ def test_there_are_three_tasks_whatever_the_number_of_segments(tmp_path: Path, m
     assert {row["count_accuracy"] for row in figures(found)["3"]} == {0.0}
 
 
+@pytest.mark.parametrize("option", ["--results", "--out"])
 def test_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(studies, "make_study", lambda name, scale: studies.Study(name, "a title", (PART,)))
     drawing = pictures.Picture("drawing", "a caption", lambda: Figure((1, 1)))
     monkeypatch.setattr(pictures, "pictures_of", lambda result: [drawing] if "tiny" in result["figures"] else [])
-    main(["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path), "--work", str(tmp_path / "work")])
+    main(["reproduce", "table1", "--scale", "smoke", option, str(tmp_path), "--work", str(tmp_path / "work")])
     result = json.loads((tmp_path / "table1.json").read_text())
     assert result["config"]["scale"] == "smoke"
     assert result["seeds"] == [0, 1]
