@@ -71,11 +71,11 @@ def test_what_was_fitted_is_not_fitted_again(tmp_path: Path, monkeypatch: pytest
             raise KeyboardInterrupt
         return fit(self, demos)
 
-    whole = run_part(TINY, tmp_path / "whole", print, compare)
+    whole = run_part(TINY, tmp_path / "whole", print)
     monkeypatch.setattr(HiddenMarkov, "fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_part(TINY, tmp_path / "broken", print, compare)
-    assert run_part(TINY, tmp_path / "broken", print, compare) == whole
+        run_part(TINY, tmp_path / "broken", print)
+    assert run_part(TINY, tmp_path / "broken", print) == whole
     assert len(fits) == 8
     assert len(set(fits[:5])) == 5
 
@@ -84,7 +84,7 @@ def test_other_settings_are_fitted_anew(tmp_path: Path, monkeypatch: pytest.Monk
     made: list[str] = []
     monkeypatch.setattr(older, "keep", lambda path, make, number: made.append(path.parent.name) or _nothing(path))
     for part in (TINY, dataclasses.replace(TINY, num_states=(3,)), dataclasses.replace(TINY, num_test=8)):  # type: ignore[call-arg]
-        compare(part, [], tmp_path, print)
+        compare(part, tmp_path, print)
     assert len(set(made)) == 3
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
 from compile_il.hierarchy import AgentConfig, OnDevice
-from compile_il.reproduce import agents, page, parts, pictures, runner, several, studies
+from compile_il.reproduce import agents, page, parts, pictures, runner, scales, several, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
 from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import PaperName, Scale
@@ -128,7 +128,7 @@ def test_every_panel_has_every_agent() -> None:
 def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = GridWorld(size=6, num_tasks=1, num_objects=2, max_steps=8)
     monkeypatch.setattr(agents, "make_world", lambda name, **options: world)
-    sizes = studies.AGENT_SIZES["smoke"]
+    sizes = scales.AGENT_SIZES["smoke"]
     part = AgentPart("a: low-level", "grid-pickup", TINY, agent=AgentConfig(agent="low-level", **sizes), num_test=4)
     step, steps = OnDevice.step, []
 
@@ -140,14 +140,13 @@ def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monke
 
     monkeypatch.setattr(OnDevice, "step", interrupted)
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 2"):
-        parts.run_part(part, tmp_path, print, agents.teach)
-    found = parts.run_part(part, tmp_path, print, agents.teach)
+        parts.run_part(part, tmp_path, print)
+    found = parts.run_part(part, tmp_path, print)
     assert steps == [0, 1]
     assert found["curve"]["steps"] == [8 * 4, 2 * 8 * 4]
     assert len(found["curve"]["success"]) == len(found["played"]) == 2
-    assert parts.run_part(part, tmp_path, print, agents.teach) == found
+    assert parts.run_part(part, tmp_path, print) == found
     assert studies.Study("figure5", "a title", (part,)).num_seeds == 2
-    assert runner.measure_of(part) is agents.teach
     assert (tmp_path / f"agents-{part.learning}").is_dir()
 
 

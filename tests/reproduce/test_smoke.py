@@ -12,7 +12,7 @@ from compile_il.reproduce.names import StudyName
 from compile_il.reproduce.older import OlderPart
 from compile_il.reproduce.parts import Part, run_part
 from compile_il.reproduce.portraits import DrawnPart
-from compile_il.reproduce.runner import measure_of, reproduce
+from compile_il.reproduce.runner import reproduce
 from compile_il.reproduce.studies import make_study
 
 ONE_OF_EACH: list[tuple[StudyName, str]] = [
@@ -79,7 +79,7 @@ def test_a_part_of_each_kind(name: StudyName, part_name: str, tmp_path: Path) ->
     if part_name not in ON_LONGER_LISTS:
         part = dataclasses.replace(part, test_tasks=(3,))
     said: list[str] = []
-    found = run_part(part, tmp_path, said.append, measure_of(part))
+    found = run_part(part, tmp_path, said.append)
     assert found["part"] == part.to_json()
     assert said[-1].startswith(part.name)
     if isinstance(part, AgentPart):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compile_il.reproduce.names import PaperName
-from compile_il.reproduce.studies import TRAINING
+from compile_il.reproduce.scales import TRAINING
 
 OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this was made; it is gone since."
 FEW_RIGHT = 0.95

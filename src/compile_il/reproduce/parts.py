@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 
@@ -19,6 +19,8 @@ from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
 from compile_il.model import Model
+from compile_il.reproduce.names import Scale
+from compile_il.reproduce.scales import PAPER_SIZES, SMOKE_SIZES, SMOKE_TEST, TRAINING
 from compile_il.reproduce.versions import commits_of, sign
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
@@ -63,6 +65,35 @@ class Part:
         return True
 
     @property
+    def num_seeds(self) -> int:
+        """Models, or agents, that there are scores of."""
+        return self.config.num_seeds
+
+    def at_scale(self, scale: Scale) -> Self:
+        """The same part with the scale's sizes."""
+        if scale == "smoke":
+            return dataclasses.replace(
+                self, config=dataclasses.replace(self.config, **SMOKE_SIZES), num_test=SMOKE_TEST
+            )
+        where = "grid" if self.world.startswith("grid") else "reacher"
+        # A baseline is trained as long as the paper's model.
+        engine = "relaxed" if self.surprisal else self.config.inference
+        chosen = TRAINING[scale][f"{engine} {where}"]
+        config = dataclasses.replace(self.config, **PAPER_SIZES, **chosen, half_precision=True)
+        return dataclasses.replace(self, config=config)
+
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """What is found out about trained models, one for each seed, as plain values for a result file.
+
+        Args:
+          models: of all seeds; none, if the part needs none.
+          folder: of the part, for what it may have to keep on its way.
+          say: is told how far it is.
+        """
+        del folder
+        return score_models(self, models, say)
+
+    @property
     def training(self) -> str:
         """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
         return fingerprint({"world": self.world, "config": self.config.settled().to_json()})
@@ -84,16 +115,8 @@ def fingerprint(what: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 
-Measure = Callable[[Part, list[Model], Path, Say], dict[str, Any]]
-"""What is found out about trained models, one for each seed, as plain values for a result file.
-
-It is given the folder of the part, for what it may have to keep on its way.
-"""
-
-
-def score_models(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
     """All scores of all seeds, by the number of tasks."""
-    del folder
     scores = {}
     for tasks in part.test_tasks:
         scores[str(tasks)] = [score(model, part, tasks) for model in models]
@@ -101,16 +124,13 @@ def score_models(part: Part, models: list[Model], folder: Path, say: Say) -> dic
     return {"scores": scores}
 
 
-def run_part(
-    part: Part, folder: Path, say: Say, measure: Measure = score_models, *, trained: Path | None = None
-) -> dict[str, Any]:
+def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None) -> dict[str, Any]:
     """What the part found: read, if it is there already; else trained, from its last checkpoint, and measured.
 
     Args:
       part: what to do.
       folder: of the part alone, for its result.
       say: is told how far it is.
-      measure: what to find out about the models.
       trained: a folder for checkpoints, which parts that train the same share; the part's own if None.
     """
     if (found := read_done(folder, part)) is not None:
@@ -119,7 +139,7 @@ def run_part(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     learned = train_models(part, trained or folder, say) if part.needs_models else Learned([], 0.0, [])
-    measured = measure(part, learned.models, folder, say)
+    measured = part.measure(learned.models, folder, say)
     by_others = set(learned.commits) - {commit()}
     found = {
         "part": part.to_json(),

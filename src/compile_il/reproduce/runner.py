@@ -6,11 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from compile_il.reproduce.agents import AgentPart, teach
 from compile_il.reproduce.names import Scale, StudyName
-from compile_il.reproduce.older import OlderPart, compare
-from compile_il.reproduce.parts import Measure, Part, Say, is_done, run_part, score_models
-from compile_il.reproduce.portraits import DrawnPart, portray
+from compile_il.reproduce.parts import Say, is_done, run_part
 from compile_il.reproduce.shares import counted, seconds_had
 from compile_il.reproduce.studies import Study
 from compile_il.reproduce.versions import all_commits
@@ -43,7 +40,7 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
             left.append(part.name)
             continue
         with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
-            done = run_part(part, folder, say, measure_of(part), trained=trained_folder(work, scale))
+            done = run_part(part, folder, say, trained=trained_folder(work, scale))
         seconds = seconds_had(folder)
         found[part.name] = done | {
             "wall_time": round(seconds.share, 2),
@@ -102,15 +99,6 @@ def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
 def trained_folder(work: Path, scale: Scale) -> Path:
     """For the checkpoints of all parts, of which some need the same models."""
     return work / scale / "trained"
-
-
-def measure_of(part: Part) -> Measure:
-    """Whether a part is drawn, scored, has agents to teach, or is of a method without networks."""
-    if isinstance(part, AgentPart):
-        return teach
-    if isinstance(part, OlderPart):
-        return compare
-    return portray if isinstance(part, DrawnPart) else score_models
 
 
 def slug(name: str) -> str:

@@ -18,7 +18,7 @@ import tyro
 from compile_il.interrupts import StopRequest
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Part, is_done, run_part
-from compile_il.reproduce.runner import measure_of, part_folder, trained_folder
+from compile_il.reproduce.runner import part_folder, trained_folder
 from compile_il.reproduce.shares import add_seconds, seconds_had
 from compile_il.reproduce.studies import make_study
 
@@ -114,7 +114,7 @@ def main(job: Job) -> None:
         print(f"{job.study}, {words}", flush=True)
 
     try:
-        run_part(job.find(), job.folder, say, measure_of(job.find()), trained=trained)
+        run_part(job.find(), job.folder, say, trained=trained)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
