@@ -8,11 +8,10 @@ import pytest
 from PIL import Image
 
 from compile_il.reproduce.names import PaperName, StudyName
+from compile_il.reproduce.notes import note_on
 from compile_il.reproduce.page import (
     INTRODUCTION,
-    NOTES,
     Page,
-    duration,
     heading,
     machine,
     provenance,
@@ -20,6 +19,7 @@ from compile_il.reproduce.page import (
     results_page,
 )
 from compile_il.reproduce.pictures import drawn_from, pictures_of
+from compile_il.reproduce.times import duration, training_seconds
 from tests.reproduce import made_up
 
 ROOT = Path(__file__).parents[2]
@@ -70,22 +70,83 @@ def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
         assert seeds in section
         assert "Hardware: one Some GPU. Commit: 0123abc. Wall time: " in section
         assert f"[{name}.json](./{name}.json)" in section
-        assert NOTES.get(name, "") in section
+        assert note_on(name, made_up.result(name)) in section
         assert section.count("![") == {"figure4": 1, "figure5": 1, "figure7": 1, "qualitative": 5}.get(name, 0)
     num_parts = {name: len(result["figures"]) for name, result in read_studies(tmp_path).items()}
     whole = duration(sum(num_parts.values()) * made_up.WALL_TIME)
     assert f"took {whole} together, " in text
     others = duration((sum(num_parts.values()) - num_parts["figure5"]) * made_up.WALL_TIME)
-    assert f"together, {others} without the agents of figure 5." in text
+    assert f"together, {others} without the agents of figure 5; older methods, which all does not include, " in text
+    assert f"does not include, took another {duration(12 * made_up.WALL_TIME)}." in text
+    assert "`compile-il reproduce classic` runs them." in methods
+    assert "segmental F1, overlap 50 % |" in methods
     assert "| CompILE | 2 | 40.0 % | 30.0 % | 1.5 |" in sections[-1]
 
 
-def test_a_shared_machine_is_told(tmp_path: Path) -> None:
+def test_a_shared_machine_is_told() -> None:
     result = made_up.result("table1")
     assert provenance(result).endswith("Wall time: 6 min.")
     for part in result["figures"].values():
         part["clock_time"] = 2.5 * part["wall_time"]
-    assert provenance(result).endswith("Wall time: 6 min with 2.5 models at once.")
+    shared = "Models shared one accelerator, and this is the sum of their shares of its time"
+    assert provenance(result).endswith(f"Wall time: 6 min with 2.5 models at once. {shared}.")
+    for part in result["figures"].values():
+        part["training_seconds"] = 2 * part["wall_time"]
+    assert provenance(result).endswith(f"{shared}; by the clock of each, training took 12 min in sum.")
+    for part in result["figures"].values():
+        del part["clock_time"]  # as in older files
+    assert provenance(result).endswith(
+        f"Wall time: 6 min. {shared}; by the clock of each, training took 12 min in sum."
+    )
+    for part in result["figures"].values():
+        part["training_seconds"] = part["wall_time"] / 2
+    assert provenance(result).endswith("Wall time: 6 min, of training 3 min.")
+
+
+def test_models_that_were_trained_elsewhere_share_no_machine() -> None:
+    result = made_up.result("table3")
+    for part in result["figures"].values():
+        part |= {"training_seconds": 2 * part["wall_time"], "clock_time": part["wall_time"]}
+    assert "shared" not in provenance(result)
+
+
+def test_what_is_trained_once_is_counted_once() -> None:
+    result = made_up.result("table3")
+    for part in result["figures"].values():
+        part["training_seconds"] = 1.0
+    same = {"M=3", "temperature=1.0"}
+    assert training_seconds(result) == len(result["figures"]) - len(same) + 1
+    result["figures"]["M=3"]["training_seconds"] = 5.0
+    assert training_seconds(result) == len(result["figures"]) - len(same) + 5
+    agents = made_up.result("figure5")
+    assert training_seconds(agents) == len(agents["figures"]), "a second of learning each"
+
+
+def test_notes_are_made_of_the_numbers_in_the_file() -> None:
+    result = made_up.result("figure7")
+    seeds = [(0.8, 0.02), (0.83, 0.03), (1.0, 0.98)]
+    named = [{"count_accuracy": right, "online": solved} for right, solved in seeds]
+    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named
+    assert note_on("figure7", result).startswith(
+        "2 of 3 seeds of CompILE on pick-up leave out a segment in 17 to 20 % of the demonstrations of five tasks, and "
+        "solve 2 to 3 % of such levels online; of the others, 98 %. Wall"
+    )
+    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named[2:]
+    assert note_on("figure7", result).startswith("Wall")
+    assert "7,000 iterations where the paper has 50,000;" in note_on("figure4", made_up.result("figure4"))
+    assert "10 for grid-pickup and 32 for grid-visit" in note_on("figure5", made_up.result("figure5"))
+    early = "after 70 iterations of relaxed training or 80 iterations of exact training."
+    assert note_on("qualitative", made_up.result("qualitative")).endswith(early)
+
+
+@pytest.mark.parametrize("name", get_args(PaperName))
+def test_notes_can_be_made_of_what_is_done_so_far(name: PaperName) -> None:
+    result = made_up.result(name)
+    first = next(iter(result["figures"]))
+    few = {"study": name, "scale": "short", "parts": {first: result["config"]["parts"][first]}, "not_run": ["others"]}
+    note = note_on(name, result | {"config": few, "figures": {first: result["figures"][first]}})
+    assert note.endswith(".")
+    assert "  " not in note
 
 
 def test_writing_makes_every_picture(tmp_path: Path) -> None:

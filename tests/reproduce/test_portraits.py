@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int
 from compile_il.config import Config
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.model import Model
-from compile_il.reproduce import parts, portraits, runner, studies
+from compile_il.reproduce import parts, portraits, runner, scales, studies
 from compile_il.reproduce.portraits import DrawnPart, portray
 from compile_il.reproduce.skill_runs import SkillRun, run_on_levels
 from compile_il.reproduce.studies import Study
@@ -110,7 +110,7 @@ def test_runs_are_those_of_a_plain_loop(inference: str) -> None:
 
 def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
-    portrait = portray(PART, [model("exact")], Path(), print)["portrait"]
+    portrait = portray(PART, model("exact"), print)["portrait"]
     assert json.loads(json.dumps(portrait)) == portrait, "a part that is done is read back from its file"
     level = np.array([list(row) for row in portrait["level"]])
     assert 0 <= portrait["found"] < len(portrait["skills"]) == TINY["num_skills"]
@@ -131,7 +131,7 @@ def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_early_has_soft_segments_alone() -> None:
     early = dataclasses.replace(PART, early=True)
-    portrait = portray(early, [model("relaxed")], Path(), print)["portrait"]
+    portrait = portray(early, model("relaxed"), print)["portrait"]
     assert set(portrait) == {"segments"}
     assert set(portrait["segments"]) == {"boundaries", "tasks", "probs", "sample"}
 
@@ -141,7 +141,7 @@ def test_early_models_are_on_the_way_to_the_late_ones() -> None:
     by_name = {part.name: part.config for part in studies.make_study("qualitative", "paper").parts}
     for name in ("CompILE", "exact"):
         late, early = by_name[name], by_name[f"{name}, early"]
-        assert early.num_iterations * studies.EARLY == late.num_iterations
+        assert early.num_iterations * scales.EARLY == late.num_iterations
         same = {"num_iterations": 1, "cooldown": 0.0}
         assert dataclasses.replace(late, **same) == dataclasses.replace(early, **same)
         for iteration in (0, early.num_iterations - 1):
@@ -150,7 +150,11 @@ def test_early_models_are_on_the_way_to_the_late_ones() -> None:
 
 def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored = parts.Part("scored", "symbols", Config())
-    monkeypatch.setattr(runner, "run_part", lambda part, folder, say, measure, trained: _done(part, measure))
+    monkeypatch.setattr(parts, "train_models", lambda part, *_: parts.Learned([model("exact")], 0.0, []))
+    monkeypatch.setattr(parts, "score_models", lambda part, *_: {"by": "score_models"})
+    monkeypatch.setattr(portraits, "portray", lambda part, *_: {"by": "portray"})
+    monkeypatch.setattr(parts, "commit", lambda: "abc")
+    monkeypatch.setattr(parts, "hardware", lambda: {"platform": "cpu"})
     study = Study("qualitative", "a title", (PART, scored))
     result = runner.reproduce(study, "smoke", work=tmp_path, out=tmp_path / "q.json", say=print)
     assert {name: part["by"] for name, part in result["figures"].items()} == {
@@ -160,7 +164,3 @@ def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result["seeds"] == [0]
     assert (result["commit"], result["hardware"]) == ("abc", {"platform": "cpu"})
     assert json.loads((tmp_path / "q.json").read_text()) == result
-
-
-def _done(part: parts.Part, measure: parts.Measure) -> dict[str, Any]:
-    return {"part": part.to_json(), "commit": "abc", "hardware": {"platform": "cpu"}, "by": measure.__name__}

@@ -1,4 +1,4 @@
-"""Studies: what they hold, that parts are not done twice, and that an interruption changes nothing."""
+"""Studies: what they hold, and that parts are not done twice."""
 
 import dataclasses
 import json
@@ -13,17 +13,15 @@ from matplotlib.figure import Figure
 
 from compile_il.baselines import surprisal_settings
 from compile_il.cli import main
-from compile_il.config import Config
 from compile_il.hierarchy import AgentConfig, OnDevice
-from compile_il.reproduce import agents, page, parts, pictures, runner, studies
+from compile_il.reproduce import agents, page, parts, pictures, runner, scales, several, studies
 from compile_il.reproduce.agent_figures import AGENT_COLORS
 from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import PaperName, Scale
 from compile_il.train import Trainer
 from compile_il.worlds import GridWorld
-
-TINY = Config(num_iterations=4, batch_size=8, hidden_dim=16, num_skills=3, num_seeds=2)
-PART = parts.Part("tiny", "symbols", TINY, test_tasks=(3,), num_test=8)
+from tests.reproduce.tiny import CONFIG as TINY
+from tests.reproduce.tiny import PART
 
 
 @pytest.mark.parametrize("scale", get_args(Scale))
@@ -71,6 +69,8 @@ def test_results_say_who_made_the_parts() -> None:
     parts = [{"commit": "a", "hardware": gpu}, {"commit": "b", "hardware": gpu}]
     assert runner.made_by(parts) == {"commit": "a, b", "hardware": gpu}
     assert runner.made_by([*parts, {"commit": "a", "hardware": cpu}]) == {"commit": "a, b", "hardware": [gpu, cpu]}
+    others = [{"commit": "c", "trained_by": ["a", "b"], "hardware": gpu}, {"commit": "b", "hardware": gpu}]
+    assert runner.made_by(others)["commit"] == "a, b, c"
 
 
 def test_results_of_another_scale_stay(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_every_panel_has_every_agent() -> None:
 def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = GridWorld(size=6, num_tasks=1, num_objects=2, max_steps=8)
     monkeypatch.setattr(agents, "make_world", lambda name, **options: world)
-    sizes = studies.AGENT_SIZES["smoke"]
+    sizes = scales.AGENT_SIZES["smoke"]
     part = AgentPart("a: low-level", "grid-pickup", TINY, agent=AgentConfig(agent="low-level", **sizes), num_test=4)
     step, steps = OnDevice.step, []
 
@@ -140,14 +140,13 @@ def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monke
 
     monkeypatch.setattr(OnDevice, "step", interrupted)
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 2"):
-        parts.run_part(part, tmp_path, print, agents.teach)
-    found = parts.run_part(part, tmp_path, print, agents.teach)
+        parts.run_part(part, tmp_path, print)
+    found = parts.run_part(part, tmp_path, print)
     assert steps == [0, 1]
     assert found["curve"]["steps"] == [8 * 4, 2 * 8 * 4]
     assert len(found["curve"]["success"]) == len(found["played"]) == 2
-    assert parts.run_part(part, tmp_path, print, agents.teach) == found
+    assert parts.run_part(part, tmp_path, print) == found
     assert studies.Study("figure5", "a title", (part,)).num_seeds == 2
-    assert runner.measure_of(part) is agents.teach
     assert (tmp_path / f"agents-{part.learning}").is_dir()
 
 
@@ -182,39 +181,29 @@ def test_a_part_that_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pyte
         parts.run_part(dataclasses.replace(PART, num_test=9), tmp_path, said.append)
 
 
-def test_interruptions_change_nothing_in_the_result_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two models of four iterations: one interruption while the first is trained, one while the second is."""
-    other = dataclasses.replace(PART, name="other", config=dataclasses.replace(TINY, seed=1))
-    study = studies.Study("table1", "a title", (PART, other))
-
-    def reproduce(name: str) -> dict[str, Any]:
-        out = tmp_path / f"{name}.json"
-        return without_times(runner.reproduce(study, "smoke", work=tmp_path / name, out=out, say=print))
-
-    whole = reproduce("whole")
-    step, steps = Trainer.step, []
-
-    def interrupted(self: Trainer, state: Any, iteration: int) -> Any:
-        steps.append(iteration)
-        if len(steps) in (2, 7):
-            os.kill(os.getpid(), signal.SIGINT)
-        return step(self, state, iteration)
-
-    monkeypatch.setattr(Trainer, "step", interrupted)
-    for after in (2, 3):
-        with pytest.raises(KeyboardInterrupt, match=f"after iteration {after} of 4"):
-            reproduce("broken")
-        assert not (tmp_path / "broken.json").exists()
-    assert reproduce("broken") == whole
-    assert steps == [0, 1, 2, 3, 0, 1, 2, 3]
+@pytest.mark.parametrize("damage", ["", '{"part": ', "[]", "null", "part alone"])
+def test_a_part_whose_file_is_damaged_is_not_done(damage: str, tmp_path: Path) -> None:
+    (tmp_path / parts.DONE).write_text(json.dumps({"part": PART.to_json()}) if "alone" in damage else damage)
+    assert not parts.is_done(tmp_path, PART)
 
 
-def without_times(result: Any) -> Any:
-    """A result file less the times in it, at any depth."""
-    if not isinstance(result, dict):
-        return result
-    times = {"wall_time", "clock_time", "finished", "training_seconds"}
-    return {key: without_times(value) for key, value in result.items() if key not in times}
+def test_damaged_seconds_are_told_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = several.Job("table1", "exact", "smoke", tmp_path)
+    job.folder.mkdir(parents=True)
+    (job.folder / "seconds.json").write_text("[")
+    monkeypatch.setattr(parts, "Trainer", None)
+    monkeypatch.setattr(several.Job, "start", None)
+    command = ["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path), "--work", str(tmp_path)]
+    for more in ([], ["--jobs", "2"]):
+        part = dataclasses.replace(PART, name="exact")
+        monkeypatch.setattr(studies, "make_study", lambda name, scale, part=part: studies.Study(name, "", (part,)))
+        with pytest.raises(SystemExit):
+            main([*command, *more])
+        said = capsys.readouterr().err
+        assert f"{job.folder}/seconds.json does not hold the time that the part took" in said
+        assert "Delete it to go on" in said
 
 
 def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:
@@ -227,20 +216,26 @@ def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:
 
 def test_there_are_three_tasks_whatever_the_number_of_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Trainer] = []
-    monkeypatch.setattr(parts, "train", lambda trainer, *_: trained.append(trainer) or (trainer.start(), 0.0))
+
+    def untrained(trainer: Trainer, *_: Any) -> parts.Learned:
+        trained.append(trainer)
+        return parts.Learned(trainer.models(trainer.start()), 0.0, [])
+
+    monkeypatch.setattr(parts, "train", untrained)
     fewer = dataclasses.replace(PART, config=dataclasses.replace(TINY, num_segments=2), as_trained=True)
     found = parts.run_part(fewer, tmp_path, print)
     assert {len(inner) for inner in trained[0].source.demos.truth.boundaries or []} == {2}
     assert {row["count_accuracy"] for row in figures(found)["3"]} == {0.0}
 
 
+@pytest.mark.parametrize("option", ["--results", "--out"])
 def test_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(studies, "make_study", lambda name, scale: studies.Study(name, "a title", (PART,)))
     drawing = pictures.Picture("drawing", "a caption", lambda: Figure((1, 1)))
     monkeypatch.setattr(pictures, "pictures_of", lambda result: [drawing] if "tiny" in result["figures"] else [])
-    main(["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path), "--work", str(tmp_path / "work")])
+    main(["reproduce", "table1", "--scale", "smoke", option, str(tmp_path), "--work", str(tmp_path / "work")])
     result = json.loads((tmp_path / "table1.json").read_text())
     assert result["config"]["scale"] == "smoke"
     assert result["seeds"] == [0, 1]

@@ -12,7 +12,7 @@ import pytest
 
 from compile_il.reproduce import several
 from compile_il.reproduce.several import Job, PartError, run_several
-from compile_il.reproduce.shares import add_seconds, counted, seconds_had
+from compile_il.reproduce.shares import seconds_had
 
 UNTIL_END_OF_INPUT = "import sys; sys.stdin.read(); sys.exit(130)"
 
@@ -66,18 +66,3 @@ def test_an_interruption_is_passed_on(jobs: list[Job], monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         run_several(jobs, 2)
     assert started == jobs[:2], "no other is begun"
-
-
-def test_small_stretches_add_up(tmp_path: Path) -> None:
-    for _ in range(100):
-        add_seconds(tmp_path, 0.2, at_once=3)
-    assert seconds_had(tmp_path) == pytest.approx((100 * 0.2 / 3, 20.0))
-
-
-def test_seconds_add_up(tmp_path: Path) -> None:
-    folder = tmp_path / "part"
-    assert seconds_had(folder) == (0, 0)
-    add_seconds(folder, 3.0, at_once=2)
-    with pytest.raises(KeyError), counted(folder):
-        raise KeyError
-    assert seconds_had(folder) == pytest.approx((1.5, 3.0), abs=0.1)

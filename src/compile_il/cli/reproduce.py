@@ -33,7 +33,7 @@ class Reproduce:
     networks, which need no accelerator, but two hours."""
     scale: Scale = "short"
     """smoke: two steps of tiny networks; short: minutes on one accelerator; paper: the paper's iterations."""
-    results: Path = Path("results")
+    results: Annotated[Path, tyro.conf.arg(aliases=["--out"])] = Path("results")
     """Folder of the result files."""
     work: Path = Path("runs/reproduce")
     """Folder for what is under way, and for drawings."""

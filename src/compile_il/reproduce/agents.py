@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.on_device import OnDevice
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.model import Model
+from compile_il.reproduce.names import Scale
 from compile_il.reproduce.parts import Part, Say, fingerprint
+from compile_il.reproduce.scales import AGENT_DECISIONS, AGENT_SIZES, AGENT_SKILL_UNITS, TRAINING
 from compile_il.runs import holds_run
 from compile_il.training_log import read_log
 from compile_il.worlds import make_world
@@ -43,6 +45,28 @@ class AgentPart(Part):
         return self.agent.agent != "low-level"
 
     @property
+    def num_seeds(self) -> int:
+        """Of agents; there is one model, whose skills all have."""
+        return self.agent.num_seeds
+
+    def at_scale(self, scale: Scale) -> Self:
+        """The same part with the scale's sizes, of skills and of agents."""
+        sized = super().at_scale(scale)
+        units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
+        config = dataclasses.replace(sized.config, num_seeds=1, hidden_dim=units)
+        if scale == "short" and config.inference == "exact":
+            # Agents are no better than their skills, and one training serves all panels of a world.
+            config = dataclasses.replace(config, **TRAINING["paper"]["exact grid"])
+        agent = dataclasses.replace(self.agent, **AGENT_SIZES[scale])
+        if scale != "smoke" and agent.agent != "low-level":
+            agent = dataclasses.replace(agent, num_decisions=AGENT_DECISIONS)
+        return dataclasses.replace(sized, config=config, agent=agent)
+
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """Teaches agents, and sees how they do."""
+        return teach(self, models, folder, say)
+
+    @property
     def learning(self) -> str:
         """Short, and another one where agents learn otherwise, so that they begin anew once settings have changed."""
         skills = self.training if self.needs_models else None
@@ -50,9 +74,8 @@ class AgentPart(Part):
         return fingerprint(panel | {"agent": self.agent.to_json()})
 
 
-def teach(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
     """Learning curves of all seeds, and how each does on unseen levels: as it learned, and not exploring."""
-    assert isinstance(part, AgentPart), "others are scored or drawn"
     world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=MAX_STEPS)
     run = folder / f"agents-{part.learning}"
     say(f"{part.name}: agents learn")

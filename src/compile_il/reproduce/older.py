@@ -5,19 +5,23 @@ actions or both, and the model's number of states are chosen on validation level
 demonstrations. All are told how many segments there are. Needs the extra `baselines`, and no accelerator.
 """
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, evaluate_cuts, views_for
+from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, true_counts
 from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.model import Model
+from compile_il.reproduce.names import Scale
 from compile_il.reproduce.parts import Part, Say, fingerprint
+from compile_il.reproduce.scales import SMOKE_SIZES, SMOKE_TEST
 
 NUM_VALIDATION = 256
 Method = Literal["equal lengths", "change points", "change points, kernel", "hidden Markov model"]
@@ -46,6 +50,18 @@ class OlderPart(Part):
         """There are none."""
         return False
 
+    def at_scale(self, scale: Scale) -> Self:
+        """The same part; there are no networks to be larger or smaller, but smoke has few demonstrations."""
+        if scale != "smoke":
+            return self
+        few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}
+        return dataclasses.replace(self, config=Config(num_seeds=SMOKE_SIZES["num_seeds"]), **few)
+
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """Fits the method, and scores it."""
+        del models
+        return compare(self, folder, say)
+
 
 def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
     """Settings of the method to choose from."""
@@ -61,13 +77,11 @@ def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
     return settings[part.method]
 
 
-def compare(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+def compare(part: OlderPart, folder: Path, say: Say) -> dict[str, Any]:
     """The settings that are best on validation levels, and their scores with each training set.
 
     What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
     """
-    del models
-    assert isinstance(part, OlderPart), "others have networks"
     kept = folder / f"fits-{fingerprint(part.to_json())}"
     validation = demonstrate(part.world, num_demos=min(NUM_VALIDATION, part.num_test), seed=VALIDATION_SEED)
     first = _training_set(part, 0)
@@ -96,12 +110,14 @@ def compare(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str
 
 
 def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
-    """What a file holds; made and written, if there is none."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replace_file(path) as temporary:
-            temporary.write_text(json.dumps(make(number)))
-    return json.loads(path.read_text())
+    """What a file holds; made and written, if there is none that can be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return json.loads(path.read_text())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = make(number)
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(made))
+    return made
 
 
 def _training_set(part: OlderPart, seed: int) -> Demonstrations:

@@ -20,7 +20,9 @@ from compile_il.report.markdown import markdown_table
 from compile_il.reproduce.draw import interval_cells, study_table
 from compile_il.reproduce.methods import METHODS_INTRODUCTION, methods_tables
 from compile_il.reproduce.names import TITLES, PaperName
+from compile_il.reproduce.notes import note_on
 from compile_il.reproduce.pictures import pictures_of, save_picture
+from compile_il.reproduce.times import duration, time_taken
 from compile_il.results import RESULTS
 
 INTRODUCTION = """# The paper's tables and figures
@@ -36,45 +38,6 @@ trained at once on one accelerator, wall time is each one's share of it, and les
 "exact" is this package's own inference, without labels; with "effects" its skills are also told apart by what they
 change (docs/exact.md). "Number right" is the share of demonstrations in which as many segments were found as there are.
 """
-OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this was made; it is gone since."
-NOTES: dict[PaperName, str] = {
-    "table1": OLD_REACHER,
-    "table2": (
-        "The boundaries that z-CompILE misses are a step off, in some seeds more than in others "
-        '(docs/decisions.md, "Told Gaussian codes").'
-    ),
-    "table3": (
-        f"{OLD_REACHER} M=3 and temperature 1 are trained as CompILE of table 1 is, with the same seeds, by another "
-        "version of the program. Samples at low temperatures are drawn more exactly by now. Where low temperatures "
-        "fall short, it is for want of iterations, as far as small networks show: trained for longer, they pass the "
-        "paper's figure with 0.1 and come half-way with 0.01 (docs/relaxed.md, training)."
-    ),
-    "figure4": (
-        "Reconstruction is over the steps of all demonstrations together, where the paper, and `compile-il evaluate` "
-        "by now, take the mean over demonstrations of each one's share; in trials they differed by 0.15 points "
-        "at most. The exact engine's models have larger policies, longer training and, without effects, more skills "
-        "than CompILE's, which has the paper's sizes and a seventh of its iterations; with all of them it comes to "
-        "more (docs/relaxed.md, training)."
-    ),
-    "figure5": (
-        "Agents draw options with their own probabilities, as while they learned; the file also has their success "
-        "with the most probable one. Seeds are those of agents: all three have the skills of one model, and "
-        "with the exact engine so have all panels of a world. "
-        "Skills of the exact engine were trained longer, with larger policies and, for pick-up, with "
-        "effects; there are 10 for pick-up and 32 for visits, of either engine, and they end after 10 steps. "
-        "Settings were chosen on other levels, but for one: four agents had been scored on these at a rate of "
-        "0.001 before 0.0003 was taken for all (docs/decisions.md, hierarchical reinforcement learning). Minutes "
-        "are more than it takes: seven parts were begun at that rate first, and for a while two commands counted "
-        "the same seconds."
-    ),
-    "figure7": (
-        "Two seeds of CompILE on pick-up leave out a segment in a fifth of the demonstrations of five tasks, and solve "
-        "2 % of those levels online; the others 98 %. "
-        "Wall time is more than it takes: another training, which is not counted, ran on the same accelerator."
-    ),
-    "qualitative": "One model of each kind, after all of its training or after a hundredth of it.",
-}
-"""What a reader could take otherwise."""
 CLASSIC = "classic.json"
 """Of methods that are older than networks."""
 
@@ -88,13 +51,16 @@ def results_page(results: Path, page: Path) -> str:
     """
     studies, folder = read_studies(results), os.path.relpath(results, page.parent)
     sections = [_section(name, result, folder) for name, result in studies.items()]
-    if (classic := results / CLASSIC).exists():
-        sections.append(_methods_section(_read(classic), studies, folder))
+    older = ""
+    if (results / CLASSIC).exists():
+        classic = _read(results / CLASSIC)
+        sections.append(_methods_section(classic, studies, folder))
+        older = f"; older methods, which all does not include, took another {duration(classic['wall_time'])}"
     if len(studies) > 1:
         total = sum(result["wall_time"] for result in studies.values())
         agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
         without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
-        sections.append(f"The paper's tables and figures took {duration(total)} together{without}.\n")
+        sections.append(f"The paper's tables and figures took {duration(total)} together{without}{older}.\n")
     return "\n".join([INTRODUCTION, *sections])
 
 
@@ -118,7 +84,7 @@ def _section(name: PaperName, result: dict[str, Any], results: str) -> str:
         for picture in pictures_of(result)
     )
     link = f"[{name}.json]({results}/{name}.json)"
-    note = f"{NOTES[name]} " if name in NOTES else ""
+    note = f"{words} " if (words := note_on(name, result)) else ""
     return (
         f"## {heading(name)}\n\n{images}{study_table(result)}\n{_intervals(result)}{note}{provenance(result)} {link}\n"
     )
@@ -138,8 +104,9 @@ def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str,
     made = (
         f"Of older methods each seed has its own training demonstrations. {seeds_of(classic)} Hardware: "
         f"{_distinct(machine(part['hardware']) for part in classic['figures'].values())}. Commit: "
-        f"{_distinct(part['commit'] for part in classic['figures'].values())}. "
-        f"Wall time: {duration(classic['wall_time'])}. [{CLASSIC}]({results}/{CLASSIC})"
+        f"{_commits(classic)}. "
+        f"{time_taken(classic)} [{CLASSIC}]({results}/{CLASSIC}) `compile-il reproduce all` leaves older methods out: "
+        "`compile-il reproduce classic` runs them."
     )
     return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made} Networks: as in the sections above.\n"
 
@@ -161,8 +128,8 @@ def provenance(result: dict[str, Any]) -> str:
             f"Scale: {result['config']['scale']} ({_iterations(result)}).",
             seeds_of(result),
             f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",
-            f"Commit: {_distinct(part['commit'] for part in parts)}.",
-            f"Wall time: {duration(result['wall_time'])}{_at_once(result)}.",
+            f"Commit: {_commits(result)}.",
+            time_taken(result),
         ]
     )
 
@@ -173,11 +140,11 @@ def seeds_of(result: dict[str, Any]) -> str:
     return f"Seeds: {first} to {others[-1]}." if others else f"Seed: {first}."
 
 
-def _at_once(result: dict[str, Any]) -> str:
-    """How many parts shared the machine, on average over the time of each; older files do not say."""
-    clock = sum(part.get("clock_time", part["wall_time"]) for part in result["figures"].values())
-    at_once = clock / max(result["wall_time"], 1e-9)
-    return f" with {at_once:.1f} models at once" if at_once > 1.05 else ""
+def _commits(result: dict[str, Any]) -> str:
+    """Of the versions that scored, and where others trained, of those too."""
+    parts = result["figures"].values()
+    trained = _distinct(commit for part in parts for commit in part.get("trained_by", []))
+    return _distinct(part["commit"] for part in parts) + (f", of training {trained}" if trained else "")
 
 
 def _iterations(result: dict[str, Any]) -> str:
@@ -206,14 +173,6 @@ def machine(hardware: dict[str, Any]) -> str:
         return f"{cores} of {hardware['device']}"
     count = hardware["num_devices"]
     return f"{'one' if count == 1 else count} {hardware['device']}"
-
-
-def duration(seconds: float) -> str:
-    """Such as "42 s", "12 min" or "3 h 5 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _distinct(words: Iterable[str]) -> str:

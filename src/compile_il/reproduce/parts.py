@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import jax
 
@@ -19,9 +19,12 @@ from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
 from compile_il.model import Model
+from compile_il.reproduce.names import Scale
+from compile_il.reproduce.scales import PAPER_SIZES, SMOKE_SIZES, SMOKE_TEST, TRAINING
+from compile_il.reproduce.versions import commits_of, sign
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
-from compile_il.train import Trained, Trainer
+from compile_il.train import Trainer
 from compile_il.under_way import Stopped
 from compile_il.worlds import make_world
 
@@ -62,9 +65,49 @@ class Part:
         return True
 
     @property
+    def num_seeds(self) -> int:
+        """Models, or agents, that there are scores of."""
+        return self.config.num_seeds
+
+    def at_scale(self, scale: Scale) -> Self:
+        """The same part with the scale's sizes."""
+        if scale == "smoke":
+            return dataclasses.replace(
+                self, config=dataclasses.replace(self.config, **SMOKE_SIZES), num_test=SMOKE_TEST
+            )
+        where = "grid" if self.world.startswith("grid") else "reacher"
+        # A baseline is trained as long as the paper's model.
+        engine = "relaxed" if self.surprisal else self.config.inference
+        chosen = TRAINING[scale][f"{engine} {where}"]
+        config = dataclasses.replace(self.config, **PAPER_SIZES, **chosen, half_precision=True)
+        return dataclasses.replace(self, config=config)
+
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """What is found out about trained models, one for each seed, as plain values for a result file.
+
+        Args:
+          models: of all seeds; none, if the part needs none.
+          folder: of the part, for what it may have to keep on its way.
+          say: is told how far it is.
+        """
+        del folder
+        return score_models(self, models, say)
+
+    @property
     def training(self) -> str:
         """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
         return fingerprint({"world": self.world, "config": self.config.settled().to_json()})
+
+
+class Learned(NamedTuple):
+    """What the training of a part has come to."""
+
+    models: list[Model]
+    """Of each seed."""
+    seconds: float
+    """That it took, now or before."""
+    commits: list[str]
+    """Of the versions of the program that have trained."""
 
 
 def fingerprint(what: dict[str, Any]) -> str:
@@ -72,16 +115,8 @@ def fingerprint(what: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 
-Measure = Callable[[Part, list[Model], Path, Say], dict[str, Any]]
-"""What is found out about trained models, one for each seed, as plain values for a result file.
-
-It is given the folder of the part, for what it may have to keep on its way.
-"""
-
-
-def score_models(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
     """All scores of all seeds, by the number of tasks."""
-    del folder
     scores = {}
     for tasks in part.test_tasks:
         scores[str(tasks)] = [score(model, part, tasks) for model in models]
@@ -89,16 +124,13 @@ def score_models(part: Part, models: list[Model], folder: Path, say: Say) -> dic
     return {"scores": scores}
 
 
-def run_part(
-    part: Part, folder: Path, say: Say, measure: Measure = score_models, *, trained: Path | None = None
-) -> dict[str, Any]:
+def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None) -> dict[str, Any]:
     """What the part found: read, if it is there already; else trained, from its last checkpoint, and measured.
 
     Args:
       part: what to do.
       folder: of the part alone, for its result.
       say: is told how far it is.
-      measure: what to find out about the models.
       trained: a folder for checkpoints, which parts that train the same share; the part's own if None.
     """
     if (found := read_done(folder, part)) is not None:
@@ -106,13 +138,15 @@ def run_part(
         say(f"{part.name}: done before{older}")
         return found
     folder.mkdir(parents=True, exist_ok=True)
-    models, seconds = train_models(part, trained or folder, say) if part.needs_models else ([], 0.0)
-    measured = measure(part, models, folder, say)
+    learned = train_models(part, trained or folder, say) if part.needs_models else Learned([], 0.0, [])
+    measured = part.measure(learned.models, folder, say)
+    by_others = set(learned.commits) - {commit()}
     found = {
         "part": part.to_json(),
         "commit": commit(),
+        **({"trained_by": learned.commits} if by_others else {}),
         "hardware": hardware(),
-        "training_seconds": round(seconds, 2),
+        "training_seconds": round(learned.seconds, 2),
         **measured,
     }
     with replace_file(folder / DONE) as temporary:
@@ -120,12 +154,11 @@ def run_part(
     return found
 
 
-def train_models(part: Part, trained: Path, say: Say) -> tuple[list[Model], float]:
-    """The models of all seeds, and the seconds that their training took, now or before."""
+def train_models(part: Part, trained: Path, say: Say) -> Learned:
+    """The models of all seeds, trained now or before."""
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
-    state, seconds = train(trainer, trained / part.training, lambda words: say(f"{part.name}: {words}"))
-    return trainer.models(state), seconds
+    return train(trainer, trained / part.training, lambda words: say(f"{part.name}: {words}"))
 
 
 def is_done(folder: Path, part: Part) -> bool:
@@ -134,21 +167,23 @@ def is_done(folder: Path, part: Part) -> bool:
 
 
 def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
-    """What was found before, by the same part with the same settings; else None."""
+    """What was found before, by the same part with the same settings; None where there is nothing, or damage."""
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads((folder / DONE).read_text())
-        if found["part"] == part.to_json():
+        found = json.loads((folder / DONE).read_text())
+        whole = isinstance(found, dict) and found.keys() >= {"part", "commit", "hardware"}
+        if whole and found["part"] == part.to_json():
             return found
     return None
 
 
-def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:
-    """All seeds to the end, and the seconds that took; Ctrl-C saves and stops."""
+def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
+    """All seeds to the end; Ctrl-C saves and stops."""
     total = trainer.config.num_iterations
     with StopRequest() as request, contextlib.closing(Checkpoints(folder)) as checkpoints:
         start = trainer.start()
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
-        state, before, began = trainer.place(last.state), last.seconds, time.monotonic()
+        commits = commits_of(folder) if last.iteration else []
+        state, seconds, began = trainer.place(last.state), last.seconds, time.monotonic()
         if last.iteration:
             say(f"goes on after {last.iteration} of {total} iterations")
         saved = told = began
@@ -161,13 +196,14 @@ def train(trainer: Trainer, folder: Path, say: Say) -> tuple[Trained, float]:
                 told = now
             if request.requested or now - saved > CHECKPOINT_SECONDS or iteration + 1 == total:
                 jax.block_until_ready(state)
-                seconds = before + time.monotonic() - began
+                seconds = last.seconds + time.monotonic() - began
                 with request.unbroken():
+                    commits = sign(folder, commits)
                     checkpoints.save(Checkpoint(state, iteration + 1, seconds))
                 saved = now
             if request.requested:
                 raise Stopped(iteration + 1, total)
-    return state, before + time.monotonic() - began
+    return Learned(trainer.models(state), seconds, commits)
 
 
 def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:

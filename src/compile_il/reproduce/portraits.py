@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,9 @@ from compile_il.generate import demonstrate, draw_levels
 from compile_il.model import Model
 from compile_il.relaxed.inference import draw_gumbel
 from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.reproduce.names import Scale
 from compile_il.reproduce.parts import Part, Say
+from compile_il.reproduce.scales import EARLY
 from compile_il.reproduce.skill_runs import SkillRun, run_on_levels
 from compile_il.reproduce.soft_segments import exact_segment_probs, no_noise, relaxed_segment_probs
 from compile_il.worlds import make_world
@@ -39,14 +41,25 @@ class DrawnPart(Part):
     early: bool = False
     """Whether it is looked at early in training, for its soft segments alone."""
 
+    def at_scale(self, scale: Scale) -> Self:
+        """The same part with the scale's sizes; one model is enough to look at."""
+        sized = super().at_scale(scale)
+        # So early the rate has not begun to fall: these are the very first steps of it.
+        few = max(sized.config.num_iterations // EARLY, 1)
+        early: dict[str, Any] = {"num_iterations": few, "cooldown": 0.0} if self.early else {}
+        return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, **early))
 
-def portray(part: Part, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-    """All that drawings of the first seed's model show."""
-    del folder
-    assert isinstance(part, DrawnPart), "others are scored"
-    portrait = {"segments": portray_segments(models[0], part.world, part.test_tasks[0])}
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """Looks at the first seed's model."""
+        del folder
+        return portray(self, models[0], say)
+
+
+def portray(part: DrawnPart, model: Model, say: Say) -> dict[str, Any]:
+    """All that drawings of a model show."""
+    portrait = {"segments": portray_segments(model, part.world, part.test_tasks[0])}
     if not part.early:
-        portrait |= portray_skills(models[0], part.world, part.num_test)
+        portrait |= portray_skills(model, part.world, part.num_test)
     say(f"{part.name}: looked at")
     return {"portrait": portrait}
 

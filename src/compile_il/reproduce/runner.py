@@ -6,13 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from compile_il.reproduce.agents import AgentPart, teach
 from compile_il.reproduce.names import Scale, StudyName
-from compile_il.reproduce.older import OlderPart, compare
-from compile_il.reproduce.parts import Measure, Part, Say, is_done, run_part, score_models
-from compile_il.reproduce.portraits import DrawnPart, portray
+from compile_il.reproduce.parts import Say, is_done, run_part
 from compile_il.reproduce.shares import counted, seconds_had
 from compile_il.reproduce.studies import Study
+from compile_il.reproduce.versions import all_commits
 from compile_il.results import write_result
 
 
@@ -42,7 +40,7 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
             left.append(part.name)
             continue
         with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
-            done = run_part(part, folder, say, measure_of(part), trained=trained_folder(work, scale))
+            done = run_part(part, folder, say, trained=trained_folder(work, scale))
         seconds = seconds_had(folder)
         found[part.name] = done | {
             "wall_time": round(seconds.share, 2),
@@ -70,14 +68,14 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
 
 def _parts_in(out: Path) -> set[str]:
     """The names of the parts of a result that is there already."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         return set(json.loads(out.read_text())["figures"])
     return set()
 
 
 def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Commit and hardware of the parts, which may have been run before and elsewhere; several, where they differ."""
-    commits = list(dict.fromkeys(part["commit"] for part in parts))
+    commits = list(dict.fromkeys(commit for part in parts for commit in all_commits(part)))
     machines = [json.loads(one) for one in dict.fromkeys(json.dumps(part["hardware"]) for part in parts)]
     return {"commit": ", ".join(commits), "hardware": machines[0] if len(machines) == 1 else machines}
 
@@ -85,7 +83,7 @@ def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
 def check_scale(out: Path, scale: Scale) -> None:
     """Refuses to put a result in the place of one of another scale."""
     found = scale
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         found = json.loads(out.read_text())["config"]["scale"]
     if found != scale:
         raise ScaleError(
@@ -101,15 +99,6 @@ def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
 def trained_folder(work: Path, scale: Scale) -> Path:
     """For the checkpoints of all parts, of which some need the same models."""
     return work / scale / "trained"
-
-
-def measure_of(part: Part) -> Measure:
-    """Whether a part is drawn, scored, has agents to teach, or is of a method without networks."""
-    if isinstance(part, AgentPart):
-        return teach
-    if isinstance(part, OlderPart):
-        return compare
-    return portray if isinstance(part, DrawnPart) else score_models
 
 
 def slug(name: str) -> str:

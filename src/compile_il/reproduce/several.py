@@ -18,8 +18,8 @@ import tyro
 from compile_il.interrupts import StopRequest
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Part, is_done, run_part
-from compile_il.reproduce.runner import measure_of, part_folder, trained_folder
-from compile_il.reproduce.shares import add_seconds
+from compile_il.reproduce.runner import part_folder, trained_folder
+from compile_il.reproduce.shares import add_seconds, seconds_had
 from compile_il.reproduce.studies import make_study
 
 TICK = 0.2
@@ -62,7 +62,10 @@ class PartError(RuntimeError):
 def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Job]:
     """What is not done yet of some studies."""
     every = [Job(name, part.name, scale, work) for name in names for part in make_study(name, scale).parts]
-    return [job for job in every if not is_done(job.folder, job.find())]
+    left = [job for job in every if not is_done(job.folder, job.find())]
+    for job in left:
+        seconds_had(job.folder)  # which complains where it cannot be added to, before anything is started
+    return left
 
 
 def run_several(jobs: list[Job], at_once: int) -> None:
@@ -111,7 +114,7 @@ def main(job: Job) -> None:
         print(f"{job.study}, {words}", flush=True)
 
     try:
-        run_part(job.find(), job.folder, say, measure_of(job.find()), trained=trained)
+        run_part(job.find(), job.folder, say, trained=trained)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

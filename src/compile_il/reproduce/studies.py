@@ -11,51 +11,15 @@ from compile_il.reproduce.names import TITLES, Scale, StudyName
 from compile_il.reproduce.older import Method, OlderPart
 from compile_il.reproduce.parts import Part
 from compile_il.reproduce.portraits import DrawnPart
+from compile_il.reproduce.scales import PAPER_SIZES
 from compile_il.worlds.world import Reward
 
-PAPER_SIZES: dict[str, Any] = {"batch_size": 256, "hidden_dim": 256, "num_maps": 64, "num_seeds": 5}
-SMOKE_SIZES: dict[str, Any] = {"batch_size": 8, "hidden_dim": 16, "num_maps": 4, "num_seeds": 2, "num_iterations": 2}
-SMOKE_TEST = 16
-"""Demonstrations on which smoke is scored."""
-TRAINING: dict[Scale, dict[str, dict[str, Any]]] = {
-    "smoke": {},
-    "short": {
-        "relaxed grid": {"num_iterations": 7_000, "learning_rate": 5e-4, "cooldown": 0.3},
-        "relaxed reacher": {"num_iterations": 5_000, "learning_rate": 1e-3, "cooldown": 0.3},
-        "exact grid": {"num_iterations": 8_000},
-        "exact reacher": {"num_iterations": 2_000},
-    },
-    "paper": {
-        "relaxed grid": {"num_iterations": 50_000},
-        "relaxed reacher": {"num_iterations": 500_000},
-        "exact grid": {"num_iterations": 20_000},
-        "exact reacher": {"num_iterations": 20_000},
-    },
-}
-"""Steps by engine and world. The paper's model takes 50,000, and 500,000 for the reacher, at a small rate that stays;
-short trainings have a larger one that falls in the end (docs/decisions.md, "Short trainings")."""
-AGENT_SIZES: dict[Scale, dict[str, Any]] = {
-    "smoke": {
-        **{"num_iterations": 2, "num_environments": 8, "batch_size": 8, "num_ticks": 4, "num_levels": 8},
-        **{"hidden_dim": 8, "num_maps": 2, "embed_dim": 2, "num_seeds": 2},
-    },
-    "short": {"num_iterations": 600, "half_precision": True, "num_seeds": 3},
-    "paper": {"num_iterations": 4_000, "learning_rate": 1e-3, "half_precision": True, "num_seeds": 3},
-}
-"""Of agents; the paper does not say how long its agents learn."""
 VISIT_SKILLS = 32
 """Of either engine, where the paper has 10. In a trial of the exact one, one call of the best of 10 skills arrived at
 96 % of all things, of 32 at 99 %."""
-AGENT_SKILL_UNITS = 128
-"""Hidden units of the models whose skills agents have, as in the paper."""
 AGENT_SKILL_STEPS = 10
 """Of a skill at most; nine in ten of those that end by themselves have ended by then. One that is called where there is
 nothing to do would run to the end of the episode."""
-AGENT_DECISIONS = 32
-"""In 64 steps, of agents with skills. A choice at random among 8 actions and 10 skills of 6 steps takes 3.8 on average,
-which makes 17."""
-EARLY = 100
-"""A model that is looked at early has had one in so many of the steps."""
 NUM_LEVELS = 1000
 """Levels that show where skills stop (paper, appendix "Qualitative results")."""
 
@@ -71,8 +35,7 @@ class Study:
     @property
     def num_seeds(self) -> int:
         """Models, or agents, of each part."""
-        first = self.parts[0]
-        return first.agent.num_seeds if isinstance(first, AgentPart) else first.config.num_seeds
+        return self.parts[0].num_seeds
 
 
 def make_study(name: StudyName, scale: Scale) -> Study:
@@ -87,48 +50,7 @@ def make_study(name: StudyName, scale: Scale) -> Study:
         "qualitative": _portraits(),
         "classic": _older(),
     }[name]
-    return Study(name, TITLES[name], tuple(at_scale(part, scale) for part in parts))
-
-
-def at_scale(part: Part, scale: Scale) -> Part:
-    """The same part with the scale's sizes."""
-    if isinstance(part, OlderPart):
-        return _tiny_older(part) if scale == "smoke" else part
-    sized = _tiny(part) if scale == "smoke" else _full(part, TRAINING[scale])
-    if isinstance(part, AgentPart):
-        units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
-        config = dataclasses.replace(sized.config, num_seeds=1, hidden_dim=units)
-        if scale == "short" and config.inference == "exact":
-            # Agents are no better than their skills, and one training serves all panels of a world.
-            config = dataclasses.replace(config, **TRAINING["paper"]["exact grid"])
-        agent = dataclasses.replace(part.agent, **AGENT_SIZES[scale])
-        if scale != "smoke" and agent.agent != "low-level":
-            agent = dataclasses.replace(agent, num_decisions=AGENT_DECISIONS)
-        return dataclasses.replace(part, config=config, agent=agent, num_test=sized.num_test)
-    if not isinstance(part, DrawnPart):
-        return sized
-    # One model is enough to look at. So early the rate has not begun to fall: these are the very first steps of it.
-    few = max(sized.config.num_iterations // EARLY, 1)
-    early: dict[str, Any] = {"num_iterations": few, "cooldown": 0.0} if part.early else {}
-    return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, **early))
-
-
-def _tiny(part: Part) -> Part:
-    return dataclasses.replace(part, config=dataclasses.replace(part.config, **SMOKE_SIZES), num_test=SMOKE_TEST)
-
-
-def _tiny_older(part: OlderPart) -> OlderPart:
-    few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}
-    return dataclasses.replace(part, config=Config(num_seeds=SMOKE_SIZES["num_seeds"]), **few)
-
-
-def _full(part: Part, training: dict[str, dict[str, Any]]) -> Part:
-    grid = part.world.startswith("grid")
-    # A baseline is trained as long as the paper's model.
-    engine = "relaxed" if part.surprisal else part.config.inference
-    chosen = training[f"{engine} {'grid' if grid else 'reacher'}"]
-    config = dataclasses.replace(part.config, **PAPER_SIZES, **chosen, half_precision=True)
-    return dataclasses.replace(part, config=config)
+    return Study(name, TITLES[name], tuple(part.at_scale(scale) for part in parts))
 
 
 def relaxed(world: str, **settings: Any) -> Config:

@@ -1,0 +1,51 @@
+"""How long a study took, in words, from its result file."""
+
+import json
+from typing import Any
+
+
+def duration(seconds: float) -> str:
+    """Such as "42 s", "12 min" or "3 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def time_taken(result: dict[str, Any]) -> str:
+    """The wall time and, if the file has it, what training took; where those differ since models ran at once, why."""
+    wall, training = result["wall_time"], training_seconds(result)
+    if _is_shared(result):
+        at_once = f" with {_at_once(result):.1f} models at once" if _at_once(result) > 1.05 else ""
+        took = f"; by the clock of each, training took {duration(training)} in sum" if training else ""
+        shared = f"Models shared {_machine(result)}, and this is the sum of their shares of its time{took}."
+        return f"Wall time: {duration(wall)}{at_once}. {shared}"
+    return f"Wall time: {duration(wall)}{f', of training {duration(training)}' if training else ''}."
+
+
+def training_seconds(result: dict[str, Any]) -> float:
+    """Of all models and agents. What parts that differ in scoring alone have in common was trained once."""
+    models: dict[str, float] = {}
+    for name, found in result["figures"].items():
+        part = result["config"]["parts"][name]
+        trained = json.dumps([part["world"], part.get("config")], sort_keys=True)
+        models[trained] = max(models.get(trained, 0.0), found.get("training_seconds", 0.0))
+    return sum(models.values()) + sum(found.get("learning_seconds", 0.0) for found in result["figures"].values())
+
+
+def _is_shared(result: dict[str, Any]) -> bool:
+    """Whether several parts ran at once. Older files do not say, but for training that took more than all the time."""
+    if all("clock_time" in part for part in result["figures"].values()):
+        return _at_once(result) > 1.05
+    return training_seconds(result) > result["wall_time"]
+
+
+def _at_once(result: dict[str, Any]) -> float:
+    """How many parts shared the machine, on average over the time of each, where the file says it."""
+    clock = sum(part.get("clock_time", part["wall_time"]) for part in result["figures"].values())
+    return float(clock / max(result["wall_time"], 1e-9))
+
+
+def _machine(result: dict[str, Any]) -> str:
+    platforms = {part["hardware"]["platform"] for part in result["figures"].values()}
+    return "one machine" if "cpu" in platforms else "one accelerator"
