@@ -5,8 +5,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from compile_il.experiments import durations, first_minute, imitation, meaning, surprisal, variants
-from compile_il.reproduce.studies import SMOKE_SIZES
+import numpy as np
+
+from compile_il.experiments import (
+    durations,
+    first_minute,
+    imitation,
+    meaning,
+    surprisal,
+    told_gaussian,
+    variants,
+)
+from compile_il.reproduce.scales import SMOKE_SIZES
 
 
 def written(out: Path) -> dict[str, Any]:
@@ -68,3 +78,21 @@ def test_surprisal(tmp_path: Path) -> None:
     (row,) = written(tmp_path / "out.json")["floors"]
     assert row["floor"] == 0.25
     assert len(row["scores"]) == 2
+
+
+def test_told_gaussian(tmp_path: Path) -> None:
+    small = dataclasses.replace(told_gaussian.SMALL, num_iterations=2, batch_size=4, hidden_dim=8)
+    run = told_gaussian.Run(tmp_path / "out.json", weights=(0.1, 0.01), num_levels=8, num_checks=2, config=small)
+    told_gaussian.main(run)
+    figures = written(tmp_path / "out.json")
+    assert list(figures) == ["0.1", "0.01"]
+    assert [check["iteration"] for check in figures["0.1"]] == [1, 2]
+    for check in figures["0.01"]:
+        for seed in range(2):
+            total = sum(check[where][seed] for where in ("hit", "early", "late", "elsewhere"))
+            assert abs(total - 1) < 1e-3
+
+
+def test_where_boundaries_lie() -> None:
+    late = np.array([0, 0, -1, 1, 5, -7, 0, -1])
+    assert told_gaussian.shares(late) == {"hit": 0.375, "early": 0.25, "late": 0.125, "elsewhere": 0.25}
