@@ -43,29 +43,29 @@ def without_labels() -> str:
     return markdown_table(headings, rows)
 
 
-SUMMARY: tuple[tuple[StudyName, str, str], ...] = (
-    ("table1", "LSTM surprisal", ""),
-    ("table1", "CompILE", ""),
-    ("table1", "z-CompILE", ""),
-    ("table1", "b-CompILE", ""),
-    ("table2", "CompILE", ", Gaussian codes"),
-    ("table2", "z-CompILE", ", Gaussian codes"),
-    ("table2", "b-CompILE", ", Gaussian codes"),
-    ("table3", "M=4", ""),
-    ("table3", "M=5", ""),
-    ("table3", "temperature=0.1", ""),
-    ("table3", "temperature=0.01", ""),
-    ("table1", "exact", ", no labels"),
-    ("table3", "exact, at most 5", ", no labels"),
+SUMMARY: tuple[tuple[str, StudyName, str], ...] = (
+    ("LSTM surprisal", "table1", "LSTM surprisal"),
+    ("CompILE", "table1", "CompILE"),
+    ("z-CompILE", "table1", "z-CompILE"),
+    ("b-CompILE", "table1", "b-CompILE"),
+    ("CompILE, Gaussian codes", "table2", "CompILE"),
+    ("z-CompILE, Gaussian codes", "table2", "z-CompILE"),
+    ("b-CompILE, Gaussian codes", "table2", "b-CompILE"),
+    ("CompILE, four segments", "table3", "M=4"),
+    ("CompILE, five segments", "table3", "M=5"),
+    ("CompILE, temperature 0.1", "table3", "temperature=0.1"),
+    ("CompILE, temperature 0.01", "table3", "temperature=0.01"),
+    ("exact", "table1", "exact"),
+    ("exact, at most five segments", "table3", "exact, at most 5"),
 )
-"""What of tables 1 to 3 is shown at a glance: a table, a part of it, and what to add to its name."""
+"""What of tables 1 to 3 is shown at a glance: a name, the table and its part."""
 
 
 def reacher_summary() -> str:
     """Boundaries of tables 1 to 3, after training on three tasks, beside the paper's."""
     rows = []
-    for table, model, more in SUMMARY:
-        scores, row = read_result(table)["figures"][model]["scores"], [f"{model}{more}"]
+    for name, table, model in SUMMARY:
+        scores, row = read_result(table)["figures"][model]["scores"], [name]
         for tasks in (3, 5):
             found = [seed["boundary_accuracy"] for seed in scores.get(str(tasks), [])]
             row += [printed(table, model, tasks, "boundary_accuracy"), spread(found)]
