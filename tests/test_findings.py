@@ -70,6 +70,19 @@ def test_told_gaussian_codes_miss_boundaries_by_one_step() -> None:
         assert score("table2", "z-CompILE", tasks, "f1_tolerance_1") > 97
 
 
+def test_a_weak_prior_lets_boundaries_come_a_step_early() -> None:
+    """With told Gaussian codes in a small copy: at once, and for long; a stronger one holds them back until they fit."""
+    held, free = (
+        {check["iteration"]: check for check in read_result(f"told-gaussian-{weight}-cpu")["figures"][weight]}
+        for weight in ("0.1", "0.01")
+    )
+    assert min(free[250]["early"]) > 0.9
+    assert max(held[250]["early"]) < 0.1
+    assert min(held[3000]["hit"]) > 0.99
+    assert max(free[3000]["hit"]) < 0.85
+    assert all(hit + early > 0.95 for hit, early in zip(free[3000]["hit"], free[3000]["early"], strict=True))
+
+
 def test_small_models_of_surprisal_do_as_well_with_a_large_spread() -> None:
     """Two of the floors are below what is learned, and so the same training."""
     floors = read_result("surprisal-cpu")["figures"]["floors"]

@@ -27,6 +27,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "meaning": scores.meaning,
     "relaxed-pickup": scores.relaxed_pickup,
     "low-temperatures": scores.low_temperatures,
+    "told-gaussian": scores.told_gaussian,
     "variants": scores.variants,
     "window": scores.window,
     "agents": scores.agents,

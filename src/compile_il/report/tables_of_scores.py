@@ -185,6 +185,20 @@ def low_temperatures() -> str:
     return markdown_table(["iterations", *(f"temperature {tau}" for tau in found)], rows)
 
 
+def told_gaussian() -> str:
+    """Where boundaries lie while Gaussian codes are told, seed by seed, by the weight of the boundaries' prior."""
+    weights = ("0.1", "0.01")
+    curves = [read_result(f"told-gaussian-{weight}-cpu")["figures"][weight] for weight in weights]
+    rows = []
+    for checks in zip(*curves, strict=True):
+        shares = [check[where] for check in checks for where in ("hit", "early")]
+        rows.append(
+            [f"{checks[0]['iteration']:,}", *(", ".join(f"{100 * seed:.0f}" for seed in share) for share in shares)]
+        )
+    headings = [f"weight {weight}: {what}" for weight in weights for what in ("in place", "a step early")]
+    return markdown_table(["iterations", *headings], rows)
+
+
 def variants() -> str:
     """Variants of the paper's model on the toy, by both decoders."""
     rows = []
