@@ -71,7 +71,7 @@ def test_told_gaussian_codes_miss_boundaries_by_one_step() -> None:
 
 
 def test_a_weak_prior_lets_boundaries_come_a_step_early() -> None:
-    """With told Gaussian codes in a small copy: at once, and for long; a stronger one holds them back until they fit."""
+    """With told Gaussian codes in a small copy, at once and for long; a stronger one holds them back until they fit."""
     held, free = (
         {check["iteration"]: check for check in read_result(f"told-gaussian-{weight}-cpu")["figures"][weight]}
         for weight in ("0.1", "0.01")
