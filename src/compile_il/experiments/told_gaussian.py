@@ -6,7 +6,7 @@
 Recognition first finds the step before a touch, where the arm slows down. The prior, which wants segments of three
 steps where the reacher's have nine, holds boundaries back. With a weight of 0.1 it does until policies know what codes
 mean, and boundaries then arrive in their place; with 0.01 they go at once to where recognition finds something, one
-step early. Policies then learn from segments that begin with the end of the one before, and stay with it for long.
+step early, and are slow to leave.
 
 Four types of targets in place of ten keep the networks, and the time, small.
 """
