@@ -30,9 +30,9 @@ def _table2(result: dict[str, Any]) -> str:
 def _table3(result: dict[str, Any]) -> str:
     return (
         f"{OLD_REACHER} M=3 and temperature 1 are trained as CompILE of table 1 is, with the same seeds, by another "
-        "version of the program. Samples at low temperatures are drawn more exactly by now. Where low temperatures "
-        "fall short, it is for want of iterations, as far as small networks show: trained for longer, they pass the "
-        "paper's figure with 0.1 and come half-way with 0.01 (docs/relaxed.md, training)."
+        "version of the program. Samples at low temperatures are drawn more exactly by now. Low temperatures take "
+        "long trainings: small networks that have them pass the paper's figure with 0.1 and come half-way with 0.01 "
+        "(docs/relaxed.md, training)."
     )
 
 
