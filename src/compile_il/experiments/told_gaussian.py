@@ -29,7 +29,6 @@ from compile_il.sources import make_source
 from compile_il.train import Trainer
 from compile_il.worlds import ReacherWorld
 
-WORLD = ReacherWorld(num_types=4, max_targets=4)
 SMALL = Config(
     inference="relaxed",
     codes="gaussian",
@@ -53,6 +52,8 @@ class Run:
     """Of the boundaries' divergence from their prior."""
     num_levels: int = 512
     """That models are looked at on, levels for choosing."""
+    num_types: int = 4
+    """Of targets."""
     num_checks: int = 12
     """How often, in equal distances."""
     config: Annotated[Config, tyro.conf.arg(name="")] = SMALL
@@ -61,22 +62,25 @@ class Run:
 def main(run: Run) -> None:
     """Trains, looks where boundaries lie, and writes after each weight."""
     began = time.perf_counter()
-    demos = demonstrate(WORLD, num_demos=run.num_levels, seed=VALIDATION_SEED)
+    world = ReacherWorld(num_types=run.num_types, max_targets=min(run.num_types, ReacherWorld.max_targets))
+    demos = demonstrate(world, num_demos=run.num_levels, seed=VALIDATION_SEED)
     figures: dict[str, Any] = {}
     for weight in run.weights:
-        figures[str(weight)] = watch(dataclasses.replace(run.config, beta_boundaries=weight), demos, run.num_checks)
+        figures[str(weight)] = watch(
+            dataclasses.replace(run.config, beta_boundaries=weight), world, demos, run.num_checks
+        )
         write_result(
             run.out,
-            config={**run.config.to_json(), "world": dataclasses.asdict(WORLD), "level_seed": VALIDATION_SEED},
+            config={**run.config.to_json(), "world": dataclasses.asdict(world), "level_seed": VALIDATION_SEED},
             seeds=list(range(run.config.num_seeds)),
             wall_time=time.perf_counter() - began,
             figures=figures,
         )
 
 
-def watch(config: Config, demos: Demonstrations, num_checks: int) -> list[dict[str, Any]]:
+def watch(config: Config, world: ReacherWorld, demos: Demonstrations, num_checks: int) -> list[dict[str, Any]]:
     """Where boundaries lie in the course of one training; shares have an entry for each seed."""
-    trainer, curve = Trainer(config, make_source(WORLD, config)), []
+    trainer, curve = Trainer(config, make_source(world, config)), []
     marks = {int(mark) for mark in np.linspace(0, config.num_iterations, num_checks + 1)}
     state = trainer.start()
     for iteration in range(1, config.num_iterations + 1):
