@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, learn, load_player, on_ray
+from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, crew, learn, load_player, on_ray
 from compile_il.hierarchy.agents import Situation
 from compile_il.hierarchy.crew import NobodyActsError
 from compile_il.hierarchy.env_actor import MakeEnv, stage_of
@@ -185,6 +185,7 @@ def test_a_learner_that_was_stopped_goes_on(cluster: Any, tmp_path: Path, monkey
         return step(self, state, iteration)
 
     monkeypatch.setattr(OnRay, "step", interrupted)
+    monkeypatch.setattr(crew, "STOP_SECONDS", 600.0)  # a busy machine may take longer than usual to start actors
     config = dataclasses.replace(SMALL, agent="low-level", num_iterations=3, half_precision=True)
     settings: dict[str, Any] = {"config": config, "actors": "ray", "progress": False}
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 3"):
