@@ -92,6 +92,7 @@ def test_help_tells_each_default_once(capsys: pytest.CaptureFixture[str]) -> Non
         ("size", "grid-pickup", "size"),
         ("wall-rate", "grid-pickup", "wall_rate"),
         ("max-targets", "reacher", "max_targets"),
+        ("expert-gain", "reacher", "expert_gain"),
         ("num-types", "reacher", "num_types"),
         ("num-symbols", "symbols", "num_symbols"),
         ("max-repeats", "symbols", "max_repeats"),

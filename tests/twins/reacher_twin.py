@@ -109,16 +109,16 @@ class TwinReacher:
                 numbers += [0.0, 0.0, 0.0]
         return np.array([*numbers, *self.angles], dtype=np.float32)
 
-    def expert_action(self) -> Pair:
+    def expert_action(self, gain: float = 1.0) -> Pair:
         """Rule 7: turn the tip's polar coordinates towards the target's."""
         shoulder, elbow = self.angles
         # The tip's radius is signed: negative where the elbow is bent past pi, and there the angle flips too.
         radius_error = math.hypot(*self.target) - 2 * LINK * math.cos(elbow / 2)
         angle_error = math.atan2(self.target[1], self.target[0]) - (shoulder + elbow / 2)
         sign = 1 if elbow >= 0 else -1
-        elbow_speed = clip_speed(-sign * 40 * radius_error)
+        elbow_speed = clip_speed(-sign * gain * 40 * radius_error)
         # What the elbow does to the tip's angle is what it really turns, so the clipped speed is taken out.
-        shoulder_speed = clip_speed(6 * math.remainder(angle_error, math.tau) - elbow_speed / 2)
+        shoulder_speed = clip_speed(gain * 6 * math.remainder(angle_error, math.tau) - elbow_speed / 2)
         return shoulder_speed, elbow_speed
 
 

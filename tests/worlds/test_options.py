@@ -1,5 +1,7 @@
 """Options that cannot work are refused, with what to do about it."""
 
+import math
+
 import pytest
 
 import compile_il as cil
@@ -37,6 +39,9 @@ def test_reacher_and_symbols() -> None:
         ReacherWorld(num_tasks=7)
     with pytest.raises(WorldError, match="11 targets of distinct types"):
         ReacherWorld(max_targets=11)
+    for gain in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(WorldError, match=f"expert_gain is {gain}: use a number above 0"):
+            ReacherWorld(expert_gain=gain)
     with pytest.raises(WorldError, match="6 runs of distinct symbols cannot be drawn from 5"):
         SymbolsWorld(num_tasks=6)
 

@@ -39,6 +39,8 @@ class WorldOptions:
     """Grids seen through a window: cells along a side of it."""
     max_targets: Annotated[int | None, _unset("INT", "6")] = None
     """Reacher: most targets in a level."""
+    expert_gain: Annotated[float | None, _unset("FLOAT", "1.0")] = None
+    """Reacher: how hard the expert pulls; at 1 it slows down before a target, at 4 it no longer does."""
     num_symbols: Annotated[int | None, _unset("INT", "5")] = None
     """Symbols: how many to draw from."""
     max_repeats: Annotated[int | None, _unset("INT", "4")] = None

@@ -54,6 +54,8 @@ class Run:
     """That models are looked at on, levels for choosing."""
     num_types: int = 4
     """Of targets."""
+    expert_gain: float = 1.0
+    """At 1 the arm slows down before a touch, at 4 it does not."""
     num_checks: int = 12
     """How often, in equal distances."""
     config: Annotated[Config, tyro.conf.arg(name="")] = SMALL
@@ -62,7 +64,8 @@ class Run:
 def main(run: Run) -> None:
     """Trains, looks where boundaries lie, and writes after each weight."""
     began = time.perf_counter()
-    world = ReacherWorld(num_types=run.num_types, max_targets=min(run.num_types, ReacherWorld.max_targets))
+    most = min(run.num_types, ReacherWorld.max_targets)
+    world = ReacherWorld(num_types=run.num_types, max_targets=most, expert_gain=run.expert_gain)
     demos = demonstrate(world, num_demos=run.num_levels, seed=VALIDATION_SEED)
     figures: dict[str, Any] = {}
     for weight in run.weights:

@@ -21,8 +21,8 @@ TARGET_BELT = (0.05, 0.2)
 TIME_STEP = 0.06
 MAX_SPEED = 3.0
 """Greatest angular velocity of a joint, in rad/s. The paper gives none; at this one its episodes fit into 100 steps."""
-ANGLE_GAIN = 6.0
-RADIUS_GAIN = 40.0
+ANGLE_GAIN, RADIUS_GAIN = 6.0, 40.0
+"""The expert's speeds for each unit of error, in rad/s per rad and per length."""
 TARGET_NAMES = ("red", "green", "yellow", "teal", "violet", "brown", "blue", "pink", "grey", "orange")
 
 
@@ -62,11 +62,14 @@ class ReacherWorld:
     """Types (colours) that targets are drawn from, without replacement."""
     max_steps: int = 100
     """Actions after which an episode is cut."""
+    expert_gain: float = 1.0
+    """How hard the expert pulls: at 1 it slows down before it touches a target, at 4 it no longer does."""
     reward: Reward = "dense"
     """One reward a task, or a single one at the end."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        check(0 < self.expert_gain < math.inf, f"expert_gain is {self.expert_gain}", "use a number above 0, such as 1")
         check(self.reward in ("dense", "sparse"), f"reward is {self.reward!r}", "use 'dense' or 'sparse'")
         check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
         check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
@@ -146,10 +149,10 @@ class ReacherWorld:
         shoulder, elbow = state.angles
         radius_error = jnp.linalg.norm(target) - 2 * LINK_LENGTH * jnp.cos(elbow / 2)
         opening = jnp.where(elbow < 0, 1.0, -1.0)
-        elbow_speed = jnp.clip(opening * RADIUS_GAIN * radius_error, -MAX_SPEED, MAX_SPEED)
+        elbow_speed = jnp.clip(opening * self.expert_gain * RADIUS_GAIN * radius_error, -MAX_SPEED, MAX_SPEED)
         angle_error = jnp.arctan2(target[1], target[0]) - (shoulder + elbow / 2)
         angle_error = jnp.arctan2(jnp.sin(angle_error), jnp.cos(angle_error))
-        shoulder_speed = jnp.clip(ANGLE_GAIN * angle_error - elbow_speed / 2, -MAX_SPEED, MAX_SPEED)
+        shoulder_speed = jnp.clip(self.expert_gain * ANGLE_GAIN * angle_error - elbow_speed / 2, -MAX_SPEED, MAX_SPEED)
         return jnp.stack([shoulder_speed, elbow_speed])
 
     def episode(self, key: PRNGKeyArray) -> Episode:
