@@ -22,6 +22,7 @@ from compile_il.reproduce.methods import METHODS_INTRODUCTION, methods_tables
 from compile_il.reproduce.names import TITLES, PaperName
 from compile_il.reproduce.notes import note_on
 from compile_il.reproduce.pictures import pictures_of, save_picture
+from compile_il.reproduce.studies import make_study
 from compile_il.reproduce.times import duration, time_taken
 from compile_il.results import RESULTS
 
@@ -38,6 +39,7 @@ trained at once on one accelerator, wall time is each one's share of it, and les
 "exact" is this package's own inference, without labels; with "effects" its skills are also told apart by what they
 change (docs/exact.md). "Number right" is the share of demonstrations in which as many segments were found as there are.
 """
+ONCE = "`compile-il reproduce all` trains such models once by now, and only scores them in each study."
 CLASSIC = "classic.json"
 """Of methods that are older than networks."""
 
@@ -55,12 +57,14 @@ def results_page(results: Path, page: Path) -> str:
     if (results / CLASSIC).exists():
         classic = _read(results / CLASSIC)
         sections.append(_methods_section(classic, studies, folder))
-        older = f"; older methods, which all does not include, took another {duration(classic['wall_time'])}"
+        older = f" Older methods, which all does not include, took another {duration(classic['wall_time'])}."
     if len(studies) > 1:
         total = sum(result["wall_time"] for result in studies.values())
         agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
         without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
-        sections.append(f"The paper's tables and figures took {duration(total)} together{without}{older}.\n")
+        again = repeated_seconds(studies)
+        once = f" {duration(again)} of it went to parts whose models an earlier study had trained: {ONCE}" if again else ""
+        sections.append(f"The paper's tables and figures took {duration(total)} together{without}.{once}{older}\n")
     return "\n".join([INTRODUCTION, *sections])
 
 
@@ -68,6 +72,17 @@ def read_studies(results: Path) -> dict[PaperName, dict[str, Any]]:
     """Studies that have been run, in the order of the paper."""
     paths = {name: results / f"{name}.json" for name in get_args(PaperName)}
     return {name: _read(path) for name, path in paths.items() if path.exists()}
+
+
+def repeated_seconds(studies: dict[PaperName, dict[str, Any]]) -> float:
+    """Wall time of parts that train what a part of an earlier study trains; of scoring, too."""
+    trained_before, seconds = set[str](), 0.0
+    for name, result in studies.items():
+        parts = [part for part in make_study(name, result["config"]["scale"]).parts if part.name in result["figures"]]
+        trained = {part.name: part.training for part in parts if part.needs_models}
+        seconds += sum(result["figures"][part]["wall_time"] for part in trained if trained[part] in trained_before)
+        trained_before |= set(trained.values())
+    return seconds
 
 
 def _read(path: Path) -> dict[str, Any]:
