@@ -53,19 +53,25 @@ def results_page(results: Path, page: Path) -> str:
     """
     studies, folder = read_studies(results), os.path.relpath(results, page.parent)
     sections = [_section(name, result, folder) for name, result in studies.items()]
-    older = ""
-    if (results / CLASSIC).exists():
-        classic = _read(results / CLASSIC)
+    classic = _read(results / CLASSIC) if (results / CLASSIC).exists() else None
+    if classic is not None:
         sections.append(_methods_section(classic, studies, folder))
-        older = f" Older methods, which all does not include, took another {duration(classic['wall_time'])}."
     if len(studies) > 1:
-        total = sum(result["wall_time"] for result in studies.values())
-        agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
-        without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
-        again = repeated_seconds(studies)
-        once = f" {duration(again)} of it went to parts whose models an earlier study had trained: {ONCE}" if again else ""
-        sections.append(f"The paper's tables and figures took {duration(total)} together{without}.{once}{older}\n")
+        sections.append(_times(studies, classic))
     return "\n".join([INTRODUCTION, *sections])
+
+
+def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | None) -> str:
+    """What all of it took, and how much of that would not be spent again."""
+    total = sum(result["wall_time"] for result in studies.values())
+    agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
+    without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
+    sentences = [f"The paper's tables and figures took {duration(total)} together{without}."]
+    if again := repeated_seconds(studies):
+        sentences.append(f"{duration(again)} of it went to parts whose models an earlier study had trained: {ONCE}")
+    if classic is not None:
+        sentences.append(f"Older methods, which all does not include, took another {duration(classic['wall_time'])}.")
+    return " ".join(sentences) + "\n"
 
 
 def read_studies(results: Path) -> dict[PaperName, dict[str, Any]]:
