@@ -15,7 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 from compile_il import execute
 from compile_il.demos import Demonstrations
 from compile_il.generate import demonstrate
-from compile_il.model import Segments
+from compile_il.segments import Segments
 from compile_il.worlds import Episode, GridWorld, Step
 
 

@@ -14,7 +14,7 @@ from compile_il.counts import unknown_count
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact import objective
 from compile_il.exact.objective import DENSE, STREAMING, recursion_for
-from compile_il.model import Segments, score
+from compile_il.segments import Segments, score
 from tests.exact.small import SMALL, model_for, small_model, vector_demos
 
 COUNT_UNKNOWN = dataclasses.replace(SMALL, num_segments=None)

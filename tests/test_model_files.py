@@ -13,8 +13,8 @@ import safetensors.numpy
 from compile_il import array_files
 from compile_il.array_files import CONFIG_FILE, WEIGHTS_FILE, ModelError, checksum
 from compile_il.demos import Demonstrations
-from compile_il.model import Segments
 from compile_il.model_files import load
+from compile_il.segments import Segments
 from tests.exact.small import SMALL, model_for, small_model, vector_demos
 
 

@@ -12,8 +12,9 @@ from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
 from compile_il.fit import fit
 from compile_il.generate import demonstrate
-from compile_il.model import Model, score
+from compile_il.model import Model
 from compile_il.model_files import load
+from compile_il.segments import score
 from compile_il.worlds import WORLDS, WorldError, make_world
 
 __version__ = "0.1.0"

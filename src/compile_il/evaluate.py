@@ -13,7 +13,8 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.metrics import Labels, score_labels, step_labels
-from compile_il.model import Model, SegmentCount, score
+from compile_il.model import Model, SegmentCount
+from compile_il.segments import score
 from compile_il.worlds import World, make_world
 from compile_il.worlds.world import KEY_KIND
 

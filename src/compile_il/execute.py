@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Shaped
 
 from compile_il.demos import Demonstrations
-from compile_il.model import Segments
+from compile_il.segments import Segments
 from compile_il.worlds import ActingWorld
 from compile_il.worlds.world import select
 

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,11 +21,12 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
 from compile_il.log_space import LOG_ZERO
-from compile_il.metrics import Scores, score_boundaries
+from compile_il.metrics import Scores
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
+from compile_il.segments import Segments, join_segments, score
 from compile_il.sources import not_demonstrations
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
@@ -34,47 +35,6 @@ _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a 
 
 SegmentCount = int | Counts | Literal["unknown"] | None
 """How many segments to find: of all demonstrations, of each, none told, or as in training."""
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Segments:
-    """What was found in some demonstrations; lists with one entry per demonstration."""
-
-    boundaries: list[NDArray[np.int32]]
-    """The inner boundaries: the first step of each segment but the first."""
-    skills: list[NDArray[np.int32]]
-    """The skill of each segment; where codes are Gaussian, a row of numbers for each."""
-    boundary_probs: list[NDArray[np.float32]]
-    """For each step, the posterior probability that a segment starts there."""
-    count_probs: list[NDArray[np.float32]]
-    """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
-    log_likelihood: NDArray[np.float32]
-    """Of the actions; found by the recognition model, of the actions together with this segmentation."""
-
-    def __repr__(self) -> str:
-        return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
-
-    @property
-    def num_segments(self) -> NDArray[np.int64]:
-        """How many segments were found in each demonstration."""
-        return np.array([len(skills) for skills in self.skills])
-
-    @property
-    def labels(self) -> list[NDArray[np.int32]]:
-        """The skill of each step."""
-        lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)
-        return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
-
-
-def join_segments(parts: Sequence[Segments]) -> Segments:
-    """What was found in all parts, in order."""
-    return Segments(
-        boundaries=[entry for part in parts for entry in part.boundaries],
-        skills=[entry for part in parts for entry in part.skills],
-        boundary_probs=[entry for part in parts for entry in part.boundary_probs],
-        count_probs=[entry for part in parts for entry in part.count_probs],
-        log_likelihood=np.concatenate([part.log_likelihood for part in parts]),
-    )
 
 
 class DivergedError(DemonstrationError):
@@ -344,15 +304,6 @@ def scores_of(
     if demos.labels is None:
         return score(found, demos)
     return model.score(demos, num_segments, decoder=decoder, best=best, max_segments=max_segments)
-
-
-def score(found: Segments, demos: Demonstrations) -> Scores:
-    """Compares what was found with the truth."""
-    if demos.truth is None or demos.truth.boundaries is None:
-        raise DemonstrationError(
-            "The true boundaries of these demonstrations are not known: there is nothing to score."
-        )
-    return score_boundaries(found.boundaries, demos.truth.boundaries)
 
 
 def _segment_some(

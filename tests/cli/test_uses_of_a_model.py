@@ -14,8 +14,8 @@ from compile_il.cli.evaluate import score_table
 from compile_il.config import Config
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores
-from compile_il.model import Segments
 from compile_il.report import page
+from compile_il.segments import Segments
 from compile_il.worlds import make_world, with_num_tasks
 from tests.cli.typed import fails, refuses
 from tests.exact.small import model_for

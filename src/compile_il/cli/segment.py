@@ -12,7 +12,7 @@ from compile_il.cli.console import say
 from compile_il.decoders import Best, Decoder
 
 if TYPE_CHECKING:
-    from compile_il.model import Segments
+    from compile_il.segments import Segments
 
 SegmentOption = Annotated[
     int | Literal["unknown"] | None,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from compile_il.demos import Demonstrations
-from compile_il.model import Segments
 from compile_il.report.markup import count, per_cent, styled, tag, text
+from compile_il.segments import Segments
 
 _GIVEN = 0.9999
 """A posterior that leaves less than this on one number was not told the number."""

@@ -7,10 +7,10 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 
 from compile_il.demos import Demonstrations
-from compile_il.model import Segments
 from compile_il.report.markup import per_cent, scrolling, tag, text
 from compile_il.report.names import Look, task_label
 from compile_il.report.runs import task_of_step
+from compile_il.segments import Segments
 
 _MAX_TASKS, _MAX_FOLLOWING = 24, 16
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.demos import Demonstration, Demonstrations
-from compile_il.model import Segments
+from compile_il.segments import Segments
 
 NUM_SHOWN = 8
 _MOST_WRONG, _MOST_UNSURE = 3, 2

@@ -10,8 +10,9 @@ import numpy as np
 from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores
-from compile_il.model import Model, Segments
+from compile_il.model import Model
 from compile_il.report.markup import count, per_cent, scrolling, tag, text
+from compile_il.segments import Segments
 
 SCORE_NAMES = {
     "boundary_accuracy": ("Boundaries hit exactly", "the n-th found boundary is the n-th true one"),

@@ -5,10 +5,10 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 
 from compile_il.demos import Demonstrations
-from compile_il.model import Segments
 from compile_il.report.heat import chip
 from compile_il.report.markup import NO_BREAK, count, per_cent, scrolling, stretched, tag, text
 from compile_il.report.names import Look, task_label
+from compile_il.segments import Segments
 
 _MAX_BINS = 24
 
