@@ -30,12 +30,17 @@ if (
 ):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
+import hypothesis  # noqa: E402 (JAX reads its settings when it is imported, by whomever)
 import jax  # noqa: E402 (JAX reads its settings when it is imported)
 from jaxtyping import install_import_hook  # noqa: E402 (JAX reads its settings when it is imported)
 
 import tests.typechecker  # noqa: E402, F401 (the hook looks it up by its name)
 
 install_import_hook("compile_il", "tests.typechecker.check")
+
+# A machine with other work to do may take any time for an example.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # A shell that starts something in the background has it ignore Ctrl-C, and all that it starts in turn; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

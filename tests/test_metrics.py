@@ -227,6 +227,34 @@ def test_labels_in_plain_lists_will_do() -> None:
     assert segmental_f1([np.array([least, 0], np.int8)], [np.array([least, 0], np.int8)], overlap=0.5) == 1
 
 
+def test_small_kinds_of_numbers_are_as_good_as_lists() -> None:
+    for kind in (np.uint8, np.uint32, np.uint16):
+        assert boundary_f1([np.array([2], kind)], [np.array([3], kind)], tolerance=1) == 1
+        assert boundary_f1([np.array([3], kind)], [np.array([2], kind)]) == 0
+    assert boundary_f1([np.array([100], np.int8)], [np.array([-100], np.int8)], tolerance=60) == 0
+    mixed = [np.array([0, 1], np.uint32), np.array([1], np.int64)]
+    assert score_labels(mixed, mixed) == score_labels([[0, 1], [1]], [[0, 1], [1]])
+    for too_large in (np.uint64, float):
+        with pytest.raises(ValueError, match="no list of whole numbers"):
+            boundary_f1([np.array([2], too_large)], [[2]])
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "codes", "lengths", "message"),
+    [
+        ([[2]], [[4, 5, 6]], [5], "Demonstration 0: give one code more than inner boundaries"),
+        ([[2]], [[4]], [5], "Demonstration 0: give one code more"),
+        ([[9]], [[4, 5]], [5], r"boundaries of demonstration 0 are \[9\], and it has 5 steps"),
+        ([[3, 2]], [[4, 5, 6]], [5], "in order, with at least one step in each"),
+        ([[0]], [[4, 5]], [5], "the first step of each segment but the first"),
+        ([[2]], [[4, 5]], [5, 6], "codes of 1 and lengths of 2: give all three of the same"),
+    ],
+)
+def test_segments_that_do_not_fit_steps_are_refused(boundaries: Any, codes: Any, lengths: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        step_labels(boundaries, codes, lengths)
+
+
 def test_a_boundary_that_is_named_twice_counts_once() -> None:
     assert boundary_f1([[3, 3, 5]], [[3, 7]]) == boundary_f1([[3, 5]], [[3, 7]]) == 0.5
 

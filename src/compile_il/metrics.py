@@ -6,7 +6,7 @@ counted together.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,10 @@ class Scores(NamedTuple):
 
 
 def boundary_accuracy(found: Boundaries, true: Boundaries) -> float:
-    """1/(M-1) Σ_i 1[found b_i = true b_i], over all demonstrations; a boundary that is missing is a miss."""
+    """1/(M-1) Σ_i 1[found b_i = true b_i], over all demonstrations; a boundary that is missing is a miss.
+
+    1 where there is none to be hit, however many are found: those are for precision and `count_accuracy` to tell.
+    """
     pairs = _pairs(found, true)
     hits = sum(int(np.sum(f[: len(t)] == t[: len(f)])) for f, t in pairs)
     num_true = sum(len(t) for _, t in pairs)
@@ -61,15 +64,21 @@ def boundary_f1(found: Boundaries, true: Boundaries, tolerance: int = 0) -> floa
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Both as arrays, for each demonstration; plain lists will do."""
     if len(found) != len(true) or not len(true):
         raise ValueError(f"There are boundaries of {len(found)} demonstrations and the truth about {len(true)}.")
-    pairs = [(np.asarray(f), np.asarray(t)) for f, t in zip(found, true, strict=True)]
-    for number, pair in enumerate(pairs):
-        if any(one.ndim != 1 or (one.size and not np.issubdtype(one.dtype, np.integer)) for one in pair):
-            raise ValueError(f"The boundaries of demonstration {number} are no list of whole numbers.")
-    return pairs
+    complaint = "The boundaries of demonstration {} are no list of whole numbers."
+    lists = enumerate(zip(found, true, strict=True))
+    return [(_whole(f, complaint.format(i)), _whole(t, complaint.format(i))) for i, (f, t) in lists]
+
+
+def _whole(values: Any, complaint: str) -> NDArray[np.int64]:
+    """A flat list of whole numbers, wide enough for differences; anything else is complained of."""
+    given = np.asarray(values)
+    if given.ndim != 1 or given.dtype == bool or (given.size and not np.can_cast(given.dtype, np.int64)):
+        raise ValueError(complaint)
+    return given.astype(np.int64)
 
 
 def score_boundaries(found: Boundaries, true: Boundaries) -> Scores:
@@ -106,15 +115,32 @@ class LabelScores(NamedTuple):
 
 def step_labels(boundaries: Boundaries, codes: Labels, lengths: Sequence[int] | NDArray[np.integer]) -> Labels:
     """The code of each step, from inner boundaries, the codes of the segments between them, and numbers of steps."""
-    lists = zip(boundaries, codes, lengths, strict=True)
-    return [np.asarray(each)[np.searchsorted(inner, np.arange(length), side="right")] for inner, each, length in lists]
+    if not len(boundaries) == len(codes) == len(lengths):
+        raise ValueError(
+            f"There are boundaries of {len(boundaries)} demonstrations, codes of {len(codes)} and lengths of "
+            f"{len(lengths)}: give all three of the same."
+        )
+    return [_labels_of(i, *each) for i, each in enumerate(zip(boundaries, codes, lengths, strict=True))]
+
+
+def _labels_of(number: int, inner: NDArray[np.integer], codes: NDArray[np.integer], length: int) -> NDArray[np.int64]:
+    complaint = f"Demonstration {number}: give one code more than inner boundaries, all whole numbers."
+    starts, names = _whole(inner, complaint), _whole(codes, complaint)
+    if len(names) != len(starts) + 1:
+        raise ValueError(complaint)
+    if (np.diff(starts, prepend=0, append=length) < 1).any():
+        raise ValueError(
+            f"The boundaries of demonstration {number} are {starts.tolist()}, and it has {length} steps: give the "
+            "first step of each segment but the first, in order, with at least one step in each."
+        )
+    return names[np.searchsorted(starts, np.arange(length), side="right")]
 
 
 def score_labels(found: Labels, true: Labels) -> LabelScores:
     """Compares the skill of each step with its true task type."""
     matched = match_labels(found, true)
     return LabelScores(
-        agreement=float(np.mean(_joined(matched) == _joined(true))),
+        agreement=float(np.mean(np.concatenate(matched) == np.concatenate(true))),
         nmi=normalised_mutual_information(found, true),
         mean_iou=mean_iou(matched, true),
         segmental_f1_10=segmental_f1(matched, true, overlap=0.10),
@@ -131,18 +157,19 @@ def match_labels(found: Labels, true: Labels) -> Labels:
     """
     from scipy.optimize import linear_sum_assignment  # takes half a second, which most uses of the package need not pay
 
-    counts = _count_pairs(found, true)
+    ours, theirs = _checked_labels(found, true)
+    counts = _count_pairs(ours, theirs)
     # Those left over are numbered from below all that the truth knows, lest they become right by chance.
     lowest = min(int(counts.true.min()), 0)
     names = lowest - 1 - np.arange(len(counts.found))
     rows, columns = linear_sum_assignment(counts.pairs, maximize=True)
     names[rows] = counts.true[columns]
-    return [names[np.searchsorted(counts.found, part)] for part in found]
+    return [names[np.searchsorted(counts.found, part)] for part in ours]
 
 
 def normalised_mutual_information(found: Labels, true: Labels) -> float:
     """2 I(found; true) / (H(found) + H(true)), over steps; 1 where there is one label on either side."""
-    joint = _count_pairs(found, true).pairs / sum(map(len, true))
+    joint = _count_pairs(*_checked_labels(found, true)).pairs / sum(map(len, true))
     entropies = _entropy(joint.sum(axis=1)) + _entropy(joint.sum(axis=0))
     if entropies == 0:
         return 1.0
@@ -154,8 +181,7 @@ def mean_iou(found: Labels, true: Labels) -> float:
 
     Labels must have the same meaning on both sides; see `match_labels`.
     """
-    _check_labels(found, true)
-    ours, theirs = _joined(found), _joined(true)
+    ours, theirs = map(np.concatenate, _checked_labels(found, true))
     masks = [(ours == label, theirs == label) for label in np.unique(theirs)]
     return float(np.mean([np.sum(a & b) / np.sum(a | b) for a, b in masks]))
 
@@ -170,10 +196,9 @@ def segmental_f1(found: Labels, true: Labels, overlap: float) -> float:
 
     Labels must have the same meaning on both sides; see `match_labels`.
     """
-    _check_labels(found, true)
     if not 0 < overlap <= 1:
         raise ValueError(f"overlap is {overlap}: use a share above 0 and up to 1, such as 0.5.")
-    ours, theirs = [_runs(np.asarray(part)) for part in found], [_runs(np.asarray(part)) for part in true]
+    ours, theirs = ([_runs(part) for part in parts] for parts in _checked_labels(found, true))
     hits = sum(_num_hits(f, t, overlap) for f, t in zip(ours, theirs, strict=True))
     return 2 * hits / (sum(len(f.labels) for f in ours) + sum(len(t.labels) for t in theirs))
 
@@ -214,32 +239,35 @@ class _Counts(NamedTuple):
     pairs: NDArray[np.int64]
 
 
-def _count_pairs(found: Labels, true: Labels) -> _Counts:
-    _check_labels(found, true)
-    ours, our_index = np.unique(_joined(found), return_inverse=True)
-    theirs, their_index = np.unique(_joined(true), return_inverse=True)
+def _count_pairs(found: list[NDArray[np.int64]], true: list[NDArray[np.int64]]) -> _Counts:
+    ours, our_index = np.unique(np.concatenate(found), return_inverse=True)
+    theirs, their_index = np.unique(np.concatenate(true), return_inverse=True)
     pairs = np.bincount(our_index * len(theirs) + their_index, minlength=len(ours) * len(theirs))
     return _Counts(ours, theirs, pairs.reshape(len(ours), len(theirs)))
 
 
-def _joined(labels: Labels) -> NDArray[np.integer]:
-    return np.concatenate([np.asarray(part) for part in labels])
-
-
-def _check_labels(found: Labels, true: Labels) -> None:
+def _checked_labels(found: Labels, true: Labels) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Both as arrays, for each demonstration; plain lists will do."""
     if len(found) != len(true) or len(true) == 0:
         raise ValueError(f"There are labels of {len(found)} and of {len(true)} demonstrations: give both of the same.")
-    for i, (ours, theirs) in enumerate(zip(found, true, strict=True)):
-        for part in map(np.asarray, (ours, theirs)):
-            if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
-                raise ValueError(
-                    f"Labels of demonstration {i} are {part.dtype} of shape {part.shape}: give one whole number for "
-                    "each step. Gaussian codes are no labels."
-                )
-        if len(ours) != len(theirs) or len(ours) == 0:
-            raise ValueError(
-                f"Demonstration {i} has {len(ours)} found labels and {len(theirs)} true ones: give one for each step."
-            )
+    pairs = [_checked_pair(i, f, t) for i, (f, t) in enumerate(zip(found, true, strict=True))]
+    return [f for f, _ in pairs], [t for _, t in pairs]
+
+
+def _checked_pair(number: int, found: Any, true: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if len(found) != len(true) or len(true) == 0:
+        raise ValueError(
+            f"Demonstration {number} has {len(found)} found labels and {len(true)} true ones: give one for each step."
+        )
+    ours, theirs = (
+        _whole(
+            part,
+            f"Labels of demonstration {number} are {part.dtype} of shape {part.shape}: give one whole number for each "
+            "step. Gaussian codes are no labels.",
+        )
+        for part in map(np.asarray, (found, true))
+    )
+    return ours, theirs
 
 
 def _entropy(probs: NDArray[np.float64]) -> float:

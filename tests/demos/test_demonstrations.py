@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compile_il.demos import DemonstrationError, Demonstrations
@@ -62,7 +62,6 @@ def test_an_integer_gives_one_demonstration():
     assert only_codes.boundaries is None
 
 
-@settings(deadline=None)
 @given(recipes(), st.data())
 def test_indexing_is_indexing_of_the_list_of_episodes(recipe: Recipe, data: st.DataObject):
     demos = recipe.build()
@@ -173,7 +172,6 @@ def test_batches_refuses_at_once(batch_size: Any, drop_remainder: bool, bounds: 
         EPISODE_NUMBERS.batches(batch_size, drop_remainder=drop_remainder)
 
 
-@settings(deadline=None)
 @given(recipes(), st.data())
 def test_concatenate_undoes_slicing(recipe: Recipe, data: st.DataObject):
     demos = recipe.build()

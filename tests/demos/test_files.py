@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from compile_il.demos import DemonstrationError, Demonstrations
 from tests.demos.strategies import Recipe, recipes
 
-IN_TMP_PATH = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+IN_TMP_PATH = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 DEMOS = Demonstrations.from_arrays(
     [np.arange(6).reshape(3, 2), np.arange(8).reshape(4, 2)],
     [[0, 1], [2, 1, 0]],

@@ -49,7 +49,7 @@ def test_reveal_shows_a_fraction_at_least_one_and_nested():
     assert many.reveal(fraction=0.1, seed=1) == many.reveal(fraction=0.1, seed=1)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(recipes(), st.floats(0.01, 1.0), st.integers(0, 3))
 def test_revealed_labels_pass_the_door_and_give_the_truth_back(recipe: Recipe, fraction: float, seed: int):
     assume(recipe.boundaries is not None and recipe.codes is not None)

@@ -119,7 +119,7 @@ def agrees(boundaries: list[int], codes: list[int], sketch: list[int]) -> bool:
 steps = st.lists(st.tuples(st.sampled_from([-1, -1, 0, 1]), st.sampled_from([-1, -1, 0, 1])), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(steps, st.lists(st.sampled_from([-1, 0, 1]), max_size=4)), min_size=1, max_size=3))
 def test_exactly_the_contradictions_are_refused(episodes: list[tuple[list[tuple[int, int]], list[int]]]):
     boundaries = [[0, *(b for b, _ in labels[1:])] for labels, _ in episodes]

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compile_il.demos.storage import Ragged, Storage
@@ -30,7 +30,6 @@ def test_locate_finds_the_part_of_a_row_and_skips_empty_parts():
     assert [packed.locate(row) for row in range(6)] == [(0, 0), (0, 1), (2, 0), (3, 0), (3, 1), (3, 2)]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=5).flatmap(
         lambda parts: st.tuples(st.just(parts), st.lists(st.integers(0, len(parts) - 1), min_size=1, max_size=6))

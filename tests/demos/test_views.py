@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compile_il.demos import DemonstrationError, Demonstrations
@@ -35,7 +35,6 @@ def test_packed_copies_no_frames_unless_it_appends_some():
     assert np.shares_memory(DEMOS.packed().frames, DEMOS.observations[0])
 
 
-@settings(deadline=None)
 @given(recipes(), st.integers(0, 2), st.integers(0, 3))
 def test_views_hold_the_demonstrations_and_agree_with_each_other(recipe: Recipe, more_steps: int, more: int):
     demos = recipe.build()

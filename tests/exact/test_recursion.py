@@ -72,7 +72,7 @@ code_lists = st.lists(st.sampled_from([-1, -1, -1, 0, 1]), min_size=MAX_STEPS, m
 
 
 @for_all(st.integers(1, MAX_STEPS), st.integers(1, MAX_SEGMENTS), label_lists, code_lists)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_labels_leave_the_paths_that_agree_with_them(
     length: int, num_segments: int, boundaries: list[int], codes: list[int]
 ) -> None:

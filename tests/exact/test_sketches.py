@@ -50,7 +50,7 @@ def known_of(length: int, sketch: Any, boundaries: Any = NOTHING, codes: Any = N
 
 
 @for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), sketches, st.sampled_from([*ENGINES]))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_against_enumeration(length: int, num_segments: int, sketch: list[int], engine: str) -> None:
     steps, priors = case(length, K)
     known, log_count = known_of(length, sketch), given(num_segments)

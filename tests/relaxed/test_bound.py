@@ -96,7 +96,7 @@ def expected_loss(q: Recogniser, log_policy: np.ndarray) -> float:
     return float(np.dot(weights, loss(*map(np.stack, zip(*samples, strict=True)))))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_loss_is_a_bound_that_the_posterior_reaches(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -43,7 +43,7 @@ def test_segment_probabilities_are_those_of_independent_boundaries(num_inner: in
 
 
 @given(st.integers(0, 5), st.integers(1, NUM_TIMES - 1), st.integers(0, 10**6), st.sampled_from([0.5, 5.0, 50.0]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_segments_share_each_step_and_nothing_else(num_inner: int, length: int, seed: int, spread: float) -> None:
     found = soft_segments(jnp.asarray(random_boundaries(num_inner, length, seed, spread)), jnp.array(length))
     total = np.exp(found.log_probs).sum(axis=0)

@@ -289,7 +289,7 @@ def posterior_of_twin(p: TwinParameters, num_segments: int, length: int) -> Iter
     spread=st.sampled_from([0.1, 0.8, 3.0]),
 )
 @example(num_segments=3, length=LENGTH, seed=0, spread=0.8)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_elbo_lies_below_the_likelihood_by_the_kl_to_the_posterior(
     num_segments: int, length: int, seed: int, spread: float
 ) -> None:

@@ -32,7 +32,7 @@ def members(board: jax.Array) -> set[tuple[int, int]]:
 
 
 @given(cell_sets)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_round_trip(chosen: frozenset[tuple[int, int]]) -> None:
     board = boards.from_cells(jnp.array(dense(chosen)))
     assert members(board) == chosen
@@ -42,7 +42,7 @@ def test_round_trip(chosen: frozenset[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(cells, st.booleans()), min_size=5, max_size=5))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_from_indices_joins_repeated_cells(listed: list[tuple[tuple[int, int], bool]]) -> None:
     flat = jnp.array([row * SIZE + column for (row, column), _ in listed])
     board = from_indices(flat, jnp.array([included for _, included in listed]))
@@ -50,7 +50,7 @@ def test_from_indices_joins_repeated_cells(listed: list[tuple[tuple[int, int], b
 
 
 @given(cell_sets)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_touching_looks_in_each_direction(chosen: frozenset[tuple[int, int]]) -> None:
     found = boards.touching(boards.from_cells(jnp.array(dense(chosen))))
     for direction in range(4):
@@ -58,7 +58,7 @@ def test_touching_looks_in_each_direction(chosen: frozenset[tuple[int, int]]) ->
 
 
 @given(st.frozensets(cells, min_size=1, max_size=8), cell_sets)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_flow_follows_the_first_shortest_path(
     goals: frozenset[tuple[int, int]], blocked: frozenset[tuple[int, int]]
 ) -> None:
@@ -76,7 +76,7 @@ def test_flow_follows_the_first_shortest_path(
 
 
 @given(cells, cell_sets)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_connected_is_what_a_search_reaches(start: tuple[int, int], blocked: frozenset[tuple[int, int]]) -> None:
     walls = np.ones((SIZE, SIZE), bool)
     walls[1:-1, 1:-1] = dense(blocked - {start})[1:-1, 1:-1]
