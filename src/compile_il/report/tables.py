@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "relaxed-pickup": scores.relaxed_pickup,
     "low-temperatures": scores.low_temperatures,
     "told-gaussian": scores.told_gaussian,
+    "told-gaussian-experts": scores.told_gaussian_experts,
     "variants": scores.variants,
     "window": scores.window,
     "agents": scores.agents,

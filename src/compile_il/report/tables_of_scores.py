@@ -188,14 +188,27 @@ def low_temperatures() -> str:
 def told_gaussian() -> str:
     """Where boundaries lie while Gaussian codes are told, seed by seed, by the weight of the boundaries' prior."""
     weights = ("0.1", "0.01")
-    curves = [read_result(f"told-gaussian-{weight}-cpu")["figures"][weight] for weight in weights]
+    return _where_boundaries_lie(
+        {f"weight {weight}": read_result(f"told-gaussian-{weight}-cpu")["figures"][weight] for weight in weights}
+    )
+
+
+def told_gaussian_experts() -> str:
+    """The same with all ten types of targets, by whether the expert slows down before a touch; every other check."""
+    files = {"slows down": "ten-types", "does not slow down": "hard-expert"}
+    curves = {name: read_result(f"told-gaussian-{file}-cpu")["figures"]["0.1"] for name, file in files.items()}
+    return _where_boundaries_lie({name: curve[1::2] for name, curve in curves.items()})
+
+
+def _where_boundaries_lie(curves: dict[str, list[dict[str, Any]]]) -> str:
+    """A row for each check of all curves at once."""
     rows = []
-    for checks in zip(*curves, strict=True):
+    for checks in zip(*curves.values(), strict=True):
         shares = [check[where] for check in checks for where in ("hit", "early")]
         rows.append(
             [f"{checks[0]['iteration']:,}", *(", ".join(f"{100 * seed:.0f}" for seed in share) for share in shares)]
         )
-    headings = [f"weight {weight}: {what}" for weight in weights for what in ("in place", "a step early")]
+    headings = [f"{name}: {what}" for name in curves for what in ("in place", "a step early")]
     return markdown_table(["iterations", *headings], rows)
 
 

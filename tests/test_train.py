@@ -1,0 +1,41 @@
+"""What a step of training hands to the losses: another sample each time, the number of the iteration, what is told."""
+
+from typing import Any
+
+import numpy as np
+
+from compile_il.config import Config
+from compile_il.demos import Demonstrations
+from compile_il.generate import demonstrate
+from compile_il.sources import make_source
+from compile_il.train import Trainer
+from compile_il.worlds import SymbolsWorld, World
+
+NUM_ITERATIONS = 4
+
+
+def losses(data: Demonstrations | World, **settings: Any) -> np.ndarray:
+    """Of each iteration of a model that all but stays as it is, with one demonstration at a time."""
+    sizes: dict[str, Any] = {"num_skills": 5, "hidden_dim": 4, "batch_size": 1, "num_iterations": NUM_ITERATIONS}
+    config = Config(inference="relaxed", learning_rate=1e-12, **sizes, **settings)
+    trainer = Trainer(config, make_source(data, config))
+    state, found = trainer.start(), []
+    for iteration in range(NUM_ITERATIONS):
+        state, loss = trainer.step(state, iteration)
+        found.append(float(loss[0]))
+    return np.array(found)
+
+
+def test_every_iteration_has_a_sample_and_a_temperature_of_its_own() -> None:
+    demos = demonstrate("symbols", num_demos=1, num_tasks=3, seed=0)
+    fixed = losses(demos)
+    assert len(set(fixed.round(4))) == NUM_ITERATIONS
+    falling = losses(demos, final_temperature=0.1)
+    np.testing.assert_allclose(falling[0], fixed[0], rtol=1e-6)
+    assert (np.abs(falling[1:] - fixed[1:]) > 1e-3).all()
+
+
+def test_a_world_tells_what_is_asked_of_it() -> None:
+    told = {kind: losses(SymbolsWorld(), supervision=kind) for kind in ("none", "b", "z", "bz")}
+    for one, other in (("none", "b"), ("none", "z"), ("b", "bz"), ("z", "bz")):
+        assert (np.abs(told[one] - told[other]) > 1e-3).all(), (one, other)
