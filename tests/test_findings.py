@@ -83,6 +83,24 @@ def test_a_weak_prior_lets_boundaries_come_a_step_early() -> None:
     assert all(hit + early > 0.95 for hit, early in zip(free[3000]["hit"], free[3000]["early"], strict=True))
 
 
+def test_an_expert_that_slows_down_draws_boundaries_a_step_early() -> None:
+    """With told Gaussian codes and all types of targets, in one of two seeds; one that does not, in none."""
+    slow, hard = (read_result(f"told-gaussian-{kind}-cpu") for kind in ("ten-types", "hard-expert"))
+    gains = [result["config"].pop("world").pop("expert_gain") for result in (slow, hard)]
+    assert gains == [1.0, 4.0]
+    assert slow["config"] == hard["config"]
+    slowing, steady = (result["figures"]["0.1"] for result in (slow, hard))
+    early, hit = sorted(slowing[-1]["early"]), sorted(slowing[-1]["hit"])
+    assert early[0] < 0.01
+    assert early[1] > 0.7
+    assert hit[0] < 0.25
+    assert hit[1] > 0.99
+    assert max(max(check["early"]) for check in steady) < 0.14
+    assert max(steady[-1]["early"]) < 0.03
+    assert min(steady[-1]["hit"]) > 0.85
+    assert max(steady[-1]["hit"]) < 0.96
+
+
 def test_small_models_of_surprisal_do_as_well_with_a_large_spread() -> None:
     """Two of the floors are below what is learned, and so the same training."""
     floors = read_result("surprisal-cpu")["figures"]["floors"]

@@ -22,8 +22,9 @@ def _table1(result: dict[str, Any]) -> str:
 
 def _table2(result: dict[str, Any]) -> str:
     return (
-        "The boundaries that z-CompILE misses are a step off, in some seeds more than in others "
-        '(docs/decisions.md, "Told Gaussian codes").'
+        "The boundaries that z-CompILE misses are a step off, in some seeds more than in others: a small copy has them "
+        "a step early where the expert slows down before a touch, and not where it does not (docs/relaxed.md, what is "
+        "told)."
     )
 
 
