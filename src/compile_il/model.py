@@ -27,7 +27,7 @@ from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.segments import Segments, join_segments, score
-from compile_il.sources import not_demonstrations
+from compile_il.sources import check_codes, not_demonstrations
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
@@ -132,6 +132,7 @@ class Model:
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
+        check_codes(demos, self.config)
         asked = num_segments
         if asked is None:
             trained_with = self.config.num_segments

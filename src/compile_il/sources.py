@@ -175,8 +175,7 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
         counts = labelled_counts(demos) if config.counts_told else None
         check_usable(demos.labels, np.full(len(demos), most) if counts is None else counts)
     sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
-    labels = zip(demos.labels.boundaries, demos.labels.codes, sketches, strict=True)
-    for i, (boundaries, codes, sketch) in enumerate(labels):
+    for i, (boundaries, sketch) in enumerate(zip(demos.labels.boundaries, sketches, strict=True)):
         if (needed := 1 + int(np.sum(boundaries[1:] == 1))) > most:
             raise DemonstrationError(
                 f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
@@ -189,12 +188,21 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
                 f"{most if fewest == most else f'at most {most}'}: change num_segments, which may be a list with one "
                 "for each demonstration."
             )
+    check_codes(demos, config)
+    _check_feasible(demos, config)
+
+
+def check_codes(demos: Demonstrations, config: Config) -> None:
+    """Labels must name skills that there are."""
+    if demos.labels is None:
+        return
+    sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
+    for i, (codes, sketch) in enumerate(zip(demos.labels.codes, sketches, strict=True)):
         if (largest := max(codes.max(), *sketch, UNKNOWN)) >= config.num_codes:
             raise DemonstrationError(
                 f"The labels of demonstration {i} name skill {largest}, and there are "
                 f"{_codes_there_are(config, largest)}."
             )
-    _check_feasible(demos, config)
 
 
 def _codes_there_are(config: Config, largest: int) -> str:

@@ -290,6 +290,15 @@ def test_labels_that_cannot_be_used_are_refused(labels: dict[str, Any], message:
         cil.fit(demos.with_labels(**labels), config=dataclasses.replace(SMALL, **settings))
 
 
+@pytest.mark.parametrize("config", [SMALL, dataclasses.replace(SMALL, codes="gaussian", code_dim=4), Config()])
+def test_skills_that_there_are_not_are_refused_when_segmenting(config: Config) -> None:
+    demos = vector_demos()
+    model = model_for(demos, dataclasses.replace(config, num_skills=4, hidden_dim=8))
+    for labels in ({"segment_codes": [[4, 1, 0]] * 6}, {"codes": [[4] + [UNKNOWN] * (n - 1) for n in demos.lengths]}):
+        with pytest.raises(DemonstrationError, match="labels of demonstration 0 name skill 4, and there are 4"):
+            model.segment(demos.with_labels(**labels))
+
+
 def test_worlds_that_tell_something_else_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is compiled."""
     monkeypatch.setattr(sources, "demonstrate", lambda *_, **__: pytest.fail("the world was asked"))

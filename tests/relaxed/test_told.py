@@ -1,4 +1,4 @@
-"""Labels of demonstrations with a single segment, which has no boundary that could be told."""
+"""Labels of steps as codes of segments, those of a single segment, which has no boundary to be told, among them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +21,20 @@ def test_the_code_of_a_single_segment_is_that_of_its_steps(boundaries: list[int]
     assert told(boundaries, [2] * 4, count=1, num_segments=3) == ([4, 4, 4], [2, UNKNOWN, UNKNOWN])
     assert told(boundaries, [2] * 4, count=1, num_segments=1) == ([4], [2])
     assert told(boundaries, [UNKNOWN] * 4, count=1, num_segments=1) == ([4], [UNKNOWN])
+
+
+def test_any_step_tells_the_code_of_its_segment() -> None:
+    starts = [0, 0, 1, 0, 1, 0]
+    assert told(starts, [-1, 3, -1, 2, -1, -1], count=3, num_segments=4) == ([2, 4, 6, 6], [3, 2, UNKNOWN, UNKNOWN])
+    assert told([UNKNOWN] * 4, [-1, 2, -1, -1], count=1, num_segments=1) == ([4], [2])
+    assert told([UNKNOWN] * 6, [-1, 3, -1, 2, -1, -1], count=3, num_segments=3)[1] == [UNKNOWN] * 3
+
+
+def test_several_codes_within_a_segment_are_refused() -> None:
+    starts = np.array([UNKNOWN, UNKNOWN, 1, UNKNOWN])
+    check_usable(PartialLabels([starts], [np.array([1, UNKNOWN, 2, 2])]), np.array([2]))
+    with pytest.raises(DemonstrationError, match=r"demonstration 0 tell codes \[1, 2\] within segment 1"):
+        check_usable(PartialLabels([starts], [np.array([0, 0, 1, 2])]), np.array([2]))
 
 
 def test_codes_of_steps_need_the_boundaries_between_them() -> None:

@@ -41,7 +41,7 @@ def told_by(
 ) -> Told:
     """From labels of steps and segments.
 
-    Boundaries count if all inner ones are told; the codes of segments are told one after the other, or by their first
+    Boundaries count if all inner ones are told; the codes of segments are told one after the other, or by any of their
     steps where boundaries are told too, or where there is but one segment.
 
     Args:
@@ -56,8 +56,8 @@ def told_by(
     # A single segment has no inner boundary: that none is told then says nothing.
     all_told = (jnp.sum(boundaries == 1) == count - 1) & (count > 1)
     inner = jnp.where(all_told, starts, UNKNOWN)
-    begins = jnp.concatenate([jnp.zeros(1, starts.dtype), inner])
-    by_step = jnp.where((all_told | (count == 1)) & (begins >= 0), codes[begins], UNKNOWN)
+    in_segment = jnp.cumsum(boundaries == 1) == jnp.arange(num_segments)[:, None]
+    by_step = jnp.max(jnp.where(in_segment & (all_told | (count == 1)), codes, UNKNOWN), axis=1)
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
     codes_told = jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
     ends = jnp.where(jnp.arange(num_segments) < count - 1, jnp.append(inner, length), length)
@@ -101,6 +101,12 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
                 f"The labels of demonstration {i} tell codes of steps without its boundaries: the recognition model "
                 f"needs both, or codes of segments (segment_codes); {_INSTEAD}."
             )
+        for number, within in enumerate(np.split(by_step, np.flatnonzero(boundaries == 1))):
+            if len(several := np.unique(within[within >= 0])) > 1:
+                raise DemonstrationError(
+                    f"The labels of demonstration {i} tell codes {several.tolist()} within segment {number}: a segment "
+                    "has one; change its codes or the boundaries."
+                )
         if len(sketch) not in (0, counts[i]):
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(sketch)} segments, and there are {counts[i]}: "
