@@ -57,6 +57,21 @@ def test_another_world_is_refused_after_one_demonstration(model: cil.Model, made
     assert made == [1]
 
 
+def test_what_is_no_model_and_what_is_no_world_are_refused(model: cil.Model, made: list[int]) -> None:
+    with pytest.raises(cil.DemonstrationError, match=r"this is a str: read one with cil\.load"):
+        cil.evaluate("runs/x", "symbols")  # type: ignore[arg-type]
+    with pytest.raises(cil.DemonstrationError, match=r"A world is needed, .* scored by model\.score"):
+        cil.evaluate(model, cil.demonstrate("symbols", num_demos=2))  # type: ignore[arg-type]
+    assert made == []
+
+
+def test_long_lists_of_pick_ups_come_with_as_many_objects(made: list[int]) -> None:
+    model = model_for(cil.demonstrate("grid-pickup", num_demos=4, seed=0))
+    scores = cil.evaluate(model, "grid-pickup", num_tasks=7, num_demos=2)
+    assert scores.online is not None
+    assert made == [1, 2]
+
+
 def test_every_kind_of_count_is_taken(model: cil.Model, made: list[int]) -> None:
     three, listed = (cil.evaluate(model, "symbols", num_demos=4, count=count) for count in (3, np.array([3, 3, 3, 3])))
     assert three == listed == cil.evaluate(model, "symbols", num_demos=4)

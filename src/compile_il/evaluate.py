@@ -1,6 +1,5 @@
 """All scores of a model on unseen levels of a world."""
 
-import dataclasses
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ from compile_il.generate import demonstrate, draw_levels
 from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model, SegmentCount
 from compile_il.segments import score
-from compile_il.worlds import World, make_world
+from compile_il.worlds import World, make_world, with_num_tasks
 from compile_il.worlds.world import KEY_KIND
 
 VALIDATION_SEED = 1_000_003
@@ -59,18 +58,20 @@ def evaluate(
     Args:
       model: trained in the same world.
       world: the world, or its name.
-      num_tasks: tasks of each demonstration; as many as the world has if None.
+      num_tasks: tasks of each demonstration; as many as the world has if None. Where each thing can be picked up but
+        once there are as many things, too.
       num_demos: how many.
       seed: of the levels.
       count: how many segments to find: as many as there are, or what else `Model.segment` takes.
       decoder: how, as for `Model.segment`; by default as the model was trained.
       best: what an exact decoder returns, as for `Model.segment`.
     """
+    _check_kinds(model, world)
     model.choose_decoder(decoder, best)  # refused before levels are made, and so is what follows
     _check_count(count, num_demos)
     world = make_world(world) if isinstance(world, str) else world
     if num_tasks is not None:
-        world = dataclasses.replace(world, num_tasks=num_tasks)  # type: ignore[type-var]  # worlds are dataclasses
+        world = with_num_tasks(world, num_tasks)
     model.check_spaces(demonstrate(world, num_demos=1, seed=seed))
     demos = demonstrate(world, num_demos=num_demos, seed=seed)
     told = true_counts(demos) if isinstance(count, str) and count == "true" else count
@@ -85,6 +86,19 @@ def evaluate(
         online=online,
         **({} if model.config.codes == "gaussian" else label_fields(found.labels, demos)),
     )
+
+
+def _check_kinds(model: object, world: object) -> None:
+    """Refuses what is easily taken for a model or a world."""
+    if not isinstance(model, Model):
+        raise DemonstrationError(
+            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
+        )
+    if isinstance(world, Demonstrations):
+        raise DemonstrationError(
+            "A world is needed, or its name, which makes levels that the model has not seen: what it finds in "
+            "demonstrations is scored by model.score(demos)."
+        )
 
 
 def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:

@@ -101,6 +101,10 @@ def test_scores_are_those_of_models() -> None:
     assert (only_cuts.agreement, only_cuts.online, only_cuts.reconstruction) == (None, None, None)
     labelled = evaluate_cuts(Cuts(found, [np.array([1, 1, 2, 2, 3, 3]), np.array([1, 2, 2, 2, 2, 3])]), demos)
     assert labelled.agreement == 10 / 12
+    unnamed = demos.with_truth(demos.truth.boundaries)
+    assert evaluate_cuts(Cuts(found, [np.zeros(6, int)] * 2), unnamed) == only_cuts
+    with pytest.raises(DemonstrationError, match=r"nothing to score: give them with demos\.with_truth"):
+        evaluate_cuts(Cuts(found, None), demos.with_truth())
 
 
 def test_what_is_not_a_baseline_needs_none() -> None:

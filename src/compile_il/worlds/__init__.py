@@ -32,7 +32,7 @@ __all__ = [
     "with_num_tasks",
 ]
 
-AnyWorld = TypeVar("AnyWorld", bound=GridWorld | ReacherWorld | SymbolsWorld)
+AnyWorld = TypeVar("AnyWorld", bound=World)
 
 WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
     "grid-pickup": GridWorld(kind="pickup"),
@@ -66,7 +66,7 @@ def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
     changes: dict[str, Any] = {"num_tasks": num_tasks}
     if isinstance(world, GridWorld) and world.kind == "pickup":
         changes["num_objects"] = max(world.num_objects, num_tasks)
-    return dataclasses.replace(world, **changes)
+    return dataclasses.replace(world, **changes)  # type: ignore[type-var]  # worlds are dataclasses
 
 
 def name_of(world: object) -> str | None:
