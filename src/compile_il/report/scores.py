@@ -19,7 +19,7 @@ LABEL_HEADINGS = {
     "skills agree": "agreement",
     "mutual information": "nmi",
     "mean IoU": "mean_iou",
-    "segmental F1": "segmental_f1_50",
+    "segmental F1, overlap 50 %": "segmental_f1_50",
 }
 """The same for how well skills agree with the things that tasks are about."""
 

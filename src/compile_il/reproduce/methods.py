@@ -1,5 +1,6 @@
 """One table of all ways to segment: older methods, the paper's baselines, both engines, on the same levels."""
 
+from collections.abc import Callable
 from typing import Any
 
 from compile_il.report.markdown import markdown_table
@@ -15,33 +16,34 @@ have no share that is repeated exactly; VAE-BC has one code for a whole demonstr
 that name what they find can agree with what tasks are about; each name counts for one type, so that of 32 skills
 ("exact" on grids) most count for none.
 """
-EXPLAINED = {"segmental_f1_50": "segmental F1, overlap 50 %"}
-"""Headings that say more here than in a terminal."""
-FIELDS = {
-    EXPLAINED.get(field, heading): field
-    for heading, field in (SCORE_HEADINGS | LABEL_HEADINGS).items()
-    if field != "count_accuracy"
-}
+FIELDS = {heading: field for heading, field in (SCORE_HEADINGS | LABEL_HEADINGS).items() if field != "count_accuracy"}
 
 
-def methods_tables(classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]]) -> dict[str, str]:
+Show = Callable[[list[float | None]], str]
+"""Writes one score of several seeds."""
+
+
+def methods_tables(
+    classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]], show: Show = spread
+) -> dict[str, str]:
     """For each world a table with a row for each method and number of tasks.
 
     Args:
       classic: the result file of older methods.
       studies: those of the paper's figures and tables, by name.
+      show: what is told of the seeds.
     """
     worlds = dict.fromkeys(part["world"] for part in classic["config"]["parts"].values())
     tables = {}
     for world in worlds:
         networks = studies.get("table1" if world == "reacher" else "figure4")
-        rows = [*_rows(world, classic), *(_rows(world, networks) if networks else [])]
+        rows = [*_rows(world, classic, show), *(_rows(world, networks, show) if networks else [])]
         told = [heading for heading in FIELDS if any(row[heading] != "-" for row in rows)]
         tables[world] = markdown_table(["per cent", *told], [[row[""], *map(row.__getitem__, told)] for row in rows])
     return tables
 
 
-def _rows(world: str, result: dict[str, Any]) -> list[dict[str, str]]:
+def _rows(world: str, result: dict[str, Any], show: Show) -> list[dict[str, str]]:
     """What a result file says of one world, by heading; the name of a method and its number of tasks has none."""
     parts = result["config"]["parts"]
     rows = []
@@ -52,6 +54,6 @@ def _rows(world: str, result: dict[str, Any]) -> list[dict[str, str]]:
         for tasks, seeds in part["scores"].items():
             row = {"": f"{name.removeprefix(f'{world}, ')}, {tasks} tasks"}
             for heading, field in FIELDS.items():
-                row[heading] = "-" if field in nothing else spread([seed.get(field) for seed in seeds])
+                row[heading] = "-" if field in nothing else show([seed.get(field) for seed in seeds])
             rows.append(row)
     return rows

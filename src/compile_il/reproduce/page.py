@@ -17,6 +17,7 @@ import tyro
 
 from compile_il.files import replace_file
 from compile_il.report.markdown import markdown_table
+from compile_il.report.scores import interval, spread
 from compile_il.reproduce.draw import interval_cells, study_table
 from compile_il.reproduce.methods import METHODS_INTRODUCTION, methods_tables
 from compile_il.reproduce.names import TITLES, PaperName
@@ -114,14 +115,17 @@ def _section(name: PaperName, result: dict[str, Any], results: str) -> str:
 def _intervals(result: dict[str, Any]) -> str:
     """A table that is shown to those who ask for it."""
     cells = interval_cells(result)
-    if cells is None:
-        return ""
+    return "" if cells is None else _on_demand(markdown_table(*cells))
+
+
+def _on_demand(table: str) -> str:
     # Without empty lines around it, the table would not be read as one.
-    return f"<details><summary>95 % intervals</summary>\n\n{markdown_table(*cells)}\n</details>\n\n"
+    return f"<details><summary>95 % intervals</summary>\n\n{table}\n</details>\n\n"
 
 
 def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]], results: str) -> str:
-    tables = "\n".join(f"{world}:\n\n{table}" for world, table in methods_tables(classic, studies).items())
+    means, intervals = (methods_tables(classic, studies, show) for show in (spread, interval))
+    tables = "\n".join(f"{world}:\n\n{means[world]}\n{_on_demand(intervals[world])}" for world in means)
     made = (
         f"Of older methods each seed has its own training demonstrations. {seeds_of(classic)} Hardware: "
         f"{_distinct(machine(part['hardware']) for part in classic['figures'].values())}. Commit: "
