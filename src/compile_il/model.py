@@ -138,8 +138,10 @@ class Model:
             trained_with = self.config.num_segments
             asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
         if isinstance(asked, str) and decoder == "recognition":
-            instead = "pass their number" if self.config.codes == "gaussian" else 'or pass decoder="exact"'
-            raise ValueError(f"The recognition model must be told how many segments there are: {instead}.")
+            instead = "" if self.config.codes == "gaussian" else ', or decoder="exact"'
+            raise ValueError(
+                f"The recognition model must be told how many segments there are: pass their number{instead}."
+            )
         if max_segments is not None and not isinstance(asked, str):
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
         counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")

@@ -97,7 +97,9 @@ def test_segment_by_the_other_decoder(
 ) -> None:
     out, model, demos = tmp_path / "found.jsonl", cil.load(relaxed), cil.Demonstrations.load(symbols)
     typed = ["segment", str(relaxed), str(symbols), "--out", str(out), "--num-segments", "unknown"]
-    assert refuses(typed, capsys).endswith('must be told how many segments there are: or pass decoder="exact".')
+    assert refuses(typed, capsys).endswith(
+        'must be told how many segments there are: pass their number, or decoder="exact".'
+    )
     main([*typed, "--decoder", "exact", "--best", "path", "--max-segments", "3"])
     found = model.segment(demos, "unknown", decoder="exact", best="path", max_segments=3)
     rows = [json.loads(line) for line in out.read_text().splitlines()]

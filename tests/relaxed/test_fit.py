@@ -233,7 +233,7 @@ def test_the_temperature_falls_from_first_to_last() -> None:
 def test_uses_that_make_no_sense_are_refused() -> None:
     demos = vector_demos()
     relaxed = model_for(demos, SMALL.settled())
-    with pytest.raises(ValueError, match=r"must be told how many segments there are: or pass decoder"):
+    with pytest.raises(ValueError, match=r"must be told how many segments there are: pass their number, or decoder"):
         relaxed.segment(demos, "unknown")
     with pytest.raises(ValueError, match=r"best has no meaning for the recognition model"):
         relaxed.segment(demos, best="path")
