@@ -24,7 +24,7 @@ from compile_il.evaluate import evaluate
 from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import load
-from compile_il.sources import hold_out, make_source, scaling_of
+from compile_il.sources import hold_out, make_source, scaling_of, space_of
 from compile_il.train import Trained, Trainer, learning_rates, train_all
 from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.under_way import Stopped
@@ -348,6 +348,24 @@ def test_units_do_not_matter() -> None:
         np.testing.assert_allclose(scale.observation_spread, unit * scales[0].observation_spread, rtol=1e-4)
     constant = scaling_of(Demonstrations.from_arrays([np.full((5, 1), 1e30)] * 2, [np.full((4, 1), 0.3)] * 2))
     assert (constant.action_spread, constant.observation_spread) == (1.0, 1.0)
+
+
+def test_units_of_grids_do_not_matter() -> None:
+    """Images of bytes are as good as those of ones; grids of ones are what they were."""
+    rng = np.random.default_rng(0)
+    ones, actions = [rng.integers(0, 2, (7, 5, 5, 2)) for _ in range(3)], [rng.integers(0, 2, 6) for _ in range(3)]
+    losses, seen = [], []
+    for unit in (np.uint8(1), np.uint8(255), 1e-3, -1e4):
+        demos = Demonstrations.from_arrays([each * unit for each in ones], actions, num_actions=2)
+        model = fit(demos, config=SMALL)
+        losses.append(model.segment(demos).log_likelihood)
+        seen.append(model.skills.space.grid_unit)
+    np.testing.assert_allclose(seen, [1, 255, 1e-3, 1e4], rtol=1e-6)
+    for loss in losses[1:3]:
+        np.testing.assert_allclose(loss, losses[0], rtol=1e-4)
+    assert np.isfinite(losses[3]).all()
+    nothing = Demonstrations.from_arrays([np.zeros((7, 5, 5, 2))], [actions[0]], num_actions=2)
+    assert space_of(nothing).grid_unit == 1
 
 
 def test_each_demonstration_may_have_its_own_number_of_segments() -> None:

@@ -107,7 +107,8 @@ class Config:
         if self.inference == "relaxed" and self.num_segments is None:
             raise ConfigError(
                 "num_segments is None: relaxed inference must be told how many segments there are, by one number or, "
-                'in cil.fit, by a list with one for each demonstration; exact inference need not be (inference="exact").'
+                "in cil.fit, by a list with one for each demonstration; exact inference need not be told "
+                '(inference="exact").'
             )
         if self.final_temperature is not None and self.final_temperature > self.temperature:
             raise ConfigError(

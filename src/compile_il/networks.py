@@ -19,24 +19,36 @@ Norm = eqx.nn.LayerNorm | eqx.nn.Identity
 
 
 class GridEmbedding(eqx.Module):
-    """Two convolutions, a linear layer, LayerNorm."""
+    """Two convolutions, a linear layer, LayerNorm; inputs of at most one."""
 
     first: Convolution
     second: Convolution
     linear: eqx.nn.Linear
     norm: Norm
+    unit: float = eqx.field(static=True)
 
-    def __init__(self, shape: tuple[int, ...], num_maps: int, hidden_dim: int, *, normed: bool, key: PRNGKeyArray):
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        num_maps: int,
+        hidden_dim: int,
+        *,
+        unit: float = 1.0,
+        normed: bool,
+        key: PRNGKeyArray,
+    ):
         height, width, num_channels = shape
         keys = jax.random.split(key, 3)
         self.first = Convolution(num_channels, num_maps, key=keys[0])
         self.second = Convolution(num_maps, num_maps, key=keys[1])
         self.linear = eqx.nn.Linear((height - 4) * (width - 4) * num_maps, hidden_dim, key=keys[2])
         self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
+        self.unit = unit
 
     def __call__(self, observation: Shaped[Array, "H W C"]) -> Float[Array, " hidden"]:
         """Embeds one image."""
-        maps = jax.nn.relu(self.first(tiled(observation.astype(self.first.weight.dtype))))
+        scaled = observation if self.unit == 1 else observation.astype(jnp.float32) / self.unit
+        maps = jax.nn.relu(self.first(tiled(scaled.astype(self.first.weight.dtype))))
         maps = jax.nn.relu(self.second(maps))
         # The weight is cut into tiles too: there is less of it than of the maps, which would else have to be put back.
         height, width, _ = observation.shape
@@ -129,6 +141,8 @@ class Space(eqx.Module):
     """Discrete actions, or 0 where actions are continuous."""
     action_dim: int
     """Width of continuous actions, or 0 where actions are discrete."""
+    grid_unit: float = 1.0
+    """The largest entry of grids in the data, which all are divided by; 255 in most images."""
 
 
 class Scaling(eqx.Module):
@@ -147,7 +161,8 @@ def make_embedding(
 ) -> Embedding:
     """The network that fits the observations; without its LayerNorm, where something else is to be normed with it."""
     if space.observation_kind == "grid":
-        return GridEmbedding(space.observation_shape, num_maps, hidden_dim, normed=normed, key=key)
+        sizes = space.observation_shape, num_maps, hidden_dim
+        return GridEmbedding(*sizes, unit=space.grid_unit, normed=normed, key=key)
     if space.observation_kind == "vector" and space.observation_shape == (0,):
         return BlankEmbedding(hidden_dim)
     if space.observation_kind == "vector":

@@ -236,12 +236,14 @@ def space_of(demos: Demonstrations) -> Space:
             f"Observations are grids of {shape}: two convolutions need {LEAST_SIDE} rows and columns or more; pad them."
         )
     frames = demos.storage.observations.values
+    largest = float(max(frames.max(), -float(frames.min()))) if demos.observation_kind == "grid" else 0.0
     return Space(
         observation_kind=demos.observation_kind,
         observation_shape=demos.observation_shape,
         num_symbols=int(frames.max()) + 1 if demos.observation_kind == "symbol" else 0,
         num_actions=demos.num_actions or 0,
         action_dim=demos.action_dim or 0,
+        grid_unit=largest or 1.0,
     )
 
 
