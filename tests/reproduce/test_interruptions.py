@@ -25,6 +25,7 @@ NETWORKS, CLASSIC = "table1", "classic"
 A_PART = """
 import time
 import tyro
+from compile_il.cli import part
 from compile_il.reproduce import older, several
 from tests.reproduce import tiny
 
@@ -36,7 +37,7 @@ def slowly(*args):  # so that there is something left to be interrupted
 
 older.evaluate_cuts = slowly
 several.make_study = tiny.make_study
-several.main(tyro.cli(several.Job))
+part.main(tyro.cli(several.Job))
 """
 
 

@@ -13,7 +13,9 @@ import pytest
 from compile_il.reproduce import several
 from compile_il.reproduce.several import Job, PartError, run_several
 from compile_il.reproduce.shares import seconds_had
+from tests.cli.typed import fails
 
+PATIENCE = 120.0
 UNTIL_END_OF_INPUT = "import sys; sys.stdin.read(); sys.exit(130)"
 
 
@@ -66,3 +68,23 @@ def test_an_interruption_is_passed_on(jobs: list[Job], monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         run_several(jobs, 2)
     assert started == jobs[:2], "no other is begun"
+
+
+def test_mistakes_are_told_in_one_line_each(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start_with(monkeypatch, "import sys; sys.exit(1)", [])
+    command = ["reproduce", "table1", "--scale", "smoke", "--jobs", "2", "--results", str(tmp_path)]
+    told = fails([*command, "--work", str(tmp_path)], capsys)
+    assert told.startswith("error: LSTM surprisal; CompILE; ")
+    assert told.endswith("failed, as said above. What is done will not be done again.")
+
+
+def test_a_process_tells_its_mistakes_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    job = Job("classic", "reacher, equal lengths", "smoke", tmp_path)
+    job.folder.parent.parent.mkdir()
+    job.folder.parent.touch()
+    with job.start() as process:
+        assert process.wait(PATIENCE) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: classic, reacher, equal lengths: [Errno 20] Not a directory")

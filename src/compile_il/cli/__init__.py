@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import Interrupted, command_line, fail, stop
+from compile_il.cli.console import Interrupted, command_line, mistakes_told, stop
 from compile_il.cli.demo import Demo
 from compile_il.cli.evaluate import Evaluate
 from compile_il.cli.generate import Generate
@@ -43,14 +43,15 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"compile-il {importlib.metadata.version('compile-il')}")
         return
     try:
-        command = tyro.cli(
-            Command, prog="compile-il", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
-        )
-        command.run(Console())
-    except (ValueError, OSError) as error:
-        fail(str(error))
-    except MemoryError:
-        fail("the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")
+        with mistakes_told():
+            command = tyro.cli(
+                Command,
+                prog="compile-il",
+                description=DESCRIPTION,
+                args=arguments,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+            command.run(Console())
     except Interrupted as interrupt:
         stop(f" {interrupt.words}: {command_line([*arguments, *interrupt.more])}")
     except KeyboardInterrupt:

@@ -1,8 +1,10 @@
 """What the commands share: how they speak, and what they refuse."""
 
+import contextlib
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -64,6 +66,21 @@ def fail(message: str, code: int = 1) -> NoReturn:
     """Ends the program with one sentence."""
     say(Console(stderr=True), ("error:", "bold red"), f" {message}")
     sys.exit(code)
+
+
+@contextlib.contextmanager
+def mistakes_told(where: str = "") -> Iterator[None]:
+    """A block in which mistakes of the user end the program with one sentence, not with a traceback.
+
+    Args:
+      where: begins the sentence.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        fail(f"{where}{error}")
+    except MemoryError:
+        fail(f"{where}the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")
 
 
 def stop(message: str) -> NoReturn:

@@ -5,20 +5,16 @@ A process is told to stop by the end of its standard input, which comes too when
 
 import dataclasses
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import tyro
-
 from compile_il.interrupts import StopRequest
 from compile_il.reproduce.names import Scale, StudyName
-from compile_il.reproduce.parts import Part, is_done, run_part
-from compile_il.reproduce.runner import part_folder, trained_folder
+from compile_il.reproduce.parts import Part, is_done
+from compile_il.reproduce.runner import part_folder
 from compile_il.reproduce.shares import add_seconds, seconds_had
 from compile_il.reproduce.studies import make_study
 
@@ -26,6 +22,8 @@ TICK = 0.2
 """Seconds between two looks at the processes."""
 INTERRUPTED = 130
 """Exit status of a part that has saved what it had."""
+PROGRAM = "compile_il.cli.part"
+"""Runs one part, in its process."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +49,11 @@ class Job:
         names = [f"--{field.name}={getattr(self, field.name)}" for field in dataclasses.fields(self)]
         # Each would take most of the accelerator's memory beforehand.
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
-        command = [sys.executable, "-m", __spec__.name, *names]
+        command = [sys.executable, "-m", PROGRAM, *names]
         return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
 
 
-class PartError(RuntimeError):
+class PartError(ChildProcessError):
     """Parts ended with an error, which each has printed."""
 
 
@@ -103,28 +101,3 @@ def _close_input(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
     for process in processes:
         if process.stdin is not None:
             process.stdin.close()
-
-
-def main(job: Job) -> None:
-    """The process of one part."""
-    threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
-    trained = trained_folder(job.work, job.scale)
-
-    def say(words: str) -> None:
-        print(f"{job.study}, {words}", flush=True)
-
-    try:
-        run_part(job.find(), job.folder, say, trained=trained)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-
-
-def _stop_at_end_of_input() -> None:
-    # Not by the buffered reader: a process may not end while another thread holds it.
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-if __name__ == "__main__":
-    main(tyro.cli(Job))
