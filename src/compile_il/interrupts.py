@@ -19,6 +19,25 @@ def stop_is_requested() -> bool:
     return bool(_within) and _within[-1].requested
 
 
+@contextlib.contextmanager
+def interruptions_wait() -> Iterator[None]:
+    """A block in which Ctrl-C waits for its end; in a process that is started inside, until it lets it in."""
+    if not hasattr(signal, "pthread_sigmask"):  # a system that cannot tell signals to wait
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def let_interruptions_in() -> None:
+    """From here on Ctrl-C is heard, in a process that was started where it waits."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 class StopRequest:
     """Inside the `with` block, Ctrl-C (or a request to terminate) is noted; a second one interrupts at once.
 

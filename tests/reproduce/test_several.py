@@ -16,6 +16,25 @@ from compile_il.reproduce.shares import seconds_had
 from tests.cli.typed import fails
 
 PATIENCE = 120.0
+COLLECTS_GARBAGE = """
+import gc
+import time
+import tyro
+from compile_il.cli import part
+
+def run_part(*_, **__):  # an interruption comes, and Python cannot pass it on
+    gc.callbacks.append(interrupt)
+    gc.collect()
+    time.sleep(60)
+    print("was not interrupted")
+
+def interrupt(*_):
+    gc.callbacks.remove(interrupt)
+    raise KeyboardInterrupt
+
+part.run_part = run_part
+part.main(tyro.cli(part.Job))
+"""
 UNTIL_END_OF_INPUT = "import sys; sys.stdin.read(); sys.exit(130)"
 
 
@@ -88,3 +107,25 @@ def test_a_process_tells_its_mistakes_in_one_line(tmp_path: Path, capfd: pytest.
         assert process.wait(PATIENCE) == 1
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("error: classic, reacher, equal lengths: [Errno 20] Not a directory")
+
+
+@pytest.mark.parametrize("how", ["end of input", "signal"])
+def test_a_process_that_has_just_begun_is_stopped_in_silence(
+    how: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Job("classic", "reacher, equal lengths", "smoke", tmp_path).start() as process:
+        if how == "signal":
+            process.send_signal(signal.SIGINT)
+        elif process.stdin is not None:
+            process.stdin.close()
+        assert process.wait(PATIENCE) == several.INTERRUPTED
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_interruption_that_was_swallowed_comes_again(tmp_path: Path) -> None:
+    names = ["--study=table1", "--part=exact", "--scale=smoke", f"--work={tmp_path}"]
+    command = [sys.executable, "-c", COLLECTS_GARBAGE, *names]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+        assert process.wait(PATIENCE) == several.INTERRUPTED

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from compile_il.interrupts import StopRequest
+from compile_il.interrupts import StopRequest, interruptions_wait
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Part, is_done
 from compile_il.reproduce.runner import part_folder
@@ -50,7 +50,8 @@ class Job:
         # Each would take most of the accelerator's memory beforehand.
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
         command = [sys.executable, "-m", PROGRAM, *names]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
+        with interruptions_wait():  # until the program is there that can end without a traceback
+            return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
 
 
 class PartError(ChildProcessError):
