@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from compile_il.reproduce.agents import AgentPart
 from compile_il.reproduce.names import PaperName, Scale
 from compile_il.train import Trainer
 from compile_il.worlds import GridWorld
+from tests.cli.typed import refuses
 from tests.reproduce.tiny import CONFIG as TINY
 from tests.reproduce.tiny import PART
 
@@ -204,6 +206,19 @@ def test_damaged_seconds_are_told_before_anything_is_run(
         said = capsys.readouterr().err
         assert f"{job.folder}/seconds.json does not hold the time that the part took" in said
         assert "Delete it to go on" in said
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("missing", ["ruptures", "hmmlearn.hmm"])
+def test_a_missing_library_is_told_before_anything_is_run(
+    missing: str, jobs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)  # importing it now fails
+    work = tmp_path / "work"
+    command = ["reproduce", "classic", "--scale", "smoke", "--results", str(tmp_path), "--work", str(work)]
+    told = refuses([*command, "--jobs", jobs], capsys)
+    assert told == f"This baseline needs {missing}, an extra: pip install 'compile-il[baselines]'"
+    assert not work.exists()
 
 
 def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:

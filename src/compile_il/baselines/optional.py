@@ -3,10 +3,13 @@
 import importlib
 from typing import Any
 
+from compile_il.extras import MissingExtraError
+
 
 def import_baseline_library(name: str) -> Any:
     """A module of the extra `baselines`, or an error that says how to get it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"This baseline needs {name}, an extra: pip install 'compile-il[baselines]'") from error
+        words = f"This baseline needs {name}, an extra: pip install 'compile-il[baselines]'"
+        raise MissingExtraError(words) from error

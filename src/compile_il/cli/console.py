@@ -19,6 +19,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from compile_il.extras import MissingExtraError
+
 MAX_SEED = 2**32 - 1
 
 
@@ -77,7 +79,7 @@ def mistakes_told(where: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MissingExtraError) as error:
         fail(f"{where}{error}")
     except MemoryError:
         fail(f"{where}the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")

@@ -44,7 +44,7 @@ class Reproduce:
 
     def run(self, console: Console) -> None:
         """Runs the parts, and writes one file for each name."""
-        from compile_il.reproduce.runner import check_scale, reproduce
+        from compile_il.reproduce.runner import check_libraries, check_scale, reproduce
         from compile_il.reproduce.studies import make_study
         from compile_il.under_way import Stopped
 
@@ -53,15 +53,18 @@ class Reproduce:
         if self.so_far and self.name == "all":
             raise ValueError("--so-far shows one table or figure: name it.")
         names = get_args(PaperName) if self.name == "all" else (self.name,)
-        for name in names:
-            check_scale(self.results / f"{name}.json", self.scale)
+        studies = [make_study(name, self.scale) for name in names]
+        for study in studies:
+            check_scale(self.results / f"{study.name}.json", self.scale)
+            if not self.so_far:
+                check_libraries(study, self.scale, self.work)
         if self.jobs > 1 and not self.so_far:
             self._run_several(names)
-        for name in names:
-            out = self.results / f"{name}.json"
+        for study in studies:
+            name, out = study.name, self.results / f"{study.name}.json"
             try:
                 result = reproduce(
-                    make_study(name, self.scale),
+                    study,
                     self.scale,
                     work=self.work,
                     out=out,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, evaluate_cuts, views_for
+from compile_il.baselines.optional import import_baseline_library
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, true_counts
@@ -25,6 +26,12 @@ from compile_il.reproduce.scales import SMOKE_SIZES, SMOKE_TEST
 
 NUM_VALIDATION = 256
 Method = Literal["equal lengths", "change points", "change points, kernel", "hidden Markov model"]
+LIBRARIES: dict[Method, tuple[str, ...]] = {
+    "change points": ("ruptures",),
+    "change points, kernel": ("ruptures",),
+    "hidden Markov model": ("hmmlearn.hmm", "threadpoolctl", "sklearn.cluster"),
+}
+"""Of the extra `baselines`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +56,11 @@ class OlderPart(Part):
     def needs_models(self) -> bool:
         """There are none."""
         return False
+
+    def check_libraries(self) -> None:
+        """Complains where one is missing that the method needs."""
+        for name in LIBRARIES.get(self.method, ()):
+            import_baseline_library(name)
 
     def at_scale(self, scale: Scale) -> Self:
         """The same part; there are no networks to be larger or smaller, but smoke has few demonstrations."""

@@ -69,6 +69,9 @@ class Part:
         """Models, or agents, that there are scores of."""
         return self.config.num_seeds
 
+    def check_libraries(self) -> None:
+        """Complains where a library is missing that only some parts need. This one needs none."""
+
     def at_scale(self, scale: Scale) -> Self:
         """The same part with the scale's sizes."""
         if scale == "smoke":

@@ -91,6 +91,13 @@ def check_scale(out: Path, scale: Scale) -> None:
         )
 
 
+def check_libraries(study: Study, scale: Scale, work: Path) -> None:
+    """Complains where a library is missing that a part needs which is not done yet."""
+    for part in study.parts:
+        if not is_done(part_folder(work, scale, study.name, part.name), part):
+            part.check_libraries()
+
+
 def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
     """For all that belongs to one part."""
     return work / scale / study / slug(part)
