@@ -48,6 +48,14 @@ def test_check_target(tmp_path: Path) -> None:
         check_target(tmp_path / "b" / "c", overwrite=False)
 
 
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    assert not check_target(tmp_path / "a", overwrite=False).exists()
+    assert not list(tmp_path.iterdir()), "the trial is gone"
+    file = tmp_path / ("a" * 250)  # with room for its own name, but not for that of a file beside it
+    with pytest.raises(OSError, match=rf"{file} cannot be written \(File name too long\): name a file somewhere"):
+        check_target(file, overwrite=False)
+
+
 def test_a_link_stays_and_what_it_points_at_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     link, real = tmp_path / "link", tmp_path / "far" / "real"

@@ -10,7 +10,8 @@ from pathlib import Path
 def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Whether a file may be written there: told before the work is done, not after. Links are followed."""
     target = Path(path)
-    folder = _behind_links(target).parent
+    file = _behind_links(target)
+    folder = file.parent
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is not a folder: no file can be written into it; name another folder.")
     if not folder.is_dir():
@@ -19,6 +20,10 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
         raise FileExistsError(
             f"{target} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
         )
+    try:
+        _make_beside(file).unlink()  # rights say too little: where all is read only, or under /proc, nobody can write
+    except OSError as error:
+        raise OSError(f"{target} cannot be written ({error.strerror}): name a file somewhere else.") from error
     return target
 
 
@@ -29,9 +34,7 @@ def replace_file(path: Path) -> Iterator[Path]:
     Where `path` is a link, the link stays, and what it points at is replaced.
     """
     path = _behind_links(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _make_beside(path)
     try:
         yield temporary
         _flush(temporary)
@@ -39,6 +42,13 @@ def replace_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _make_beside(path: Path) -> Path:
+    """An empty file with a name of its own."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    return Path(name)
 
 
 def _behind_links(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,15 @@ def test_models_and_demonstrations_that_do_not_fit(
     shutil.rmtree(run / "model")
     assert "holds a run that has not ended yet: go on with it" in refused(run, symbols)
     assert not out.exists()
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    pristine_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["compile_il.evaluate"], "evaluate", None)
+    out = tmp_path / ("a" * 250)  # with room for its own name, but not for that of a file beside it
+    told = refuses(["evaluate", str(pristine_run), "--world", "symbols", "--out", str(out)], capsys)
+    assert told == f"{out} cannot be written (File name too long): name a file somewhere else."
 
 
 def test_evaluate_refuses(pristine_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
