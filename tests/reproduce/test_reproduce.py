@@ -208,6 +208,27 @@ def test_damaged_seconds_are_told_before_anything_is_run(
         assert "Delete it to go on" in said
 
 
+@pytest.mark.parametrize("more", [["--jobs", "1"], ["--jobs", "2"], ["--so-far"]])
+def test_results_that_cannot_be_written_are_told_before_anything_is_run(
+    more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parts, "Trainer", None)
+    monkeypatch.setattr(several.Job, "start", None)
+    file, work = tmp_path / "table1.json", tmp_path / "work"
+    file.write_text(json.dumps({"config": {"scale": "smoke"}, "figures": {"exact": {}, "b-old": {}, "a-old": {}}}))
+
+    def told(results: Path) -> str:
+        command = ["reproduce", "table1", "--scale", "smoke", "--results", str(results), "--work", str(work)]
+        return refuses([*command, *more], capsys)
+
+    assert told(tmp_path).startswith(f"{file} has parts that are unknown to table1: a-old; b-old. Give another folder")
+    for results, why in ((file, "File exists"), (file / "below", "Not a directory")):
+        assert told(results) == f"There can be no folder {results} ({why}): name another one (--results)."
+    (tmp_path / "results" / "table1.json").mkdir(parents=True)
+    assert "is a folder" in told(tmp_path / "results")
+    assert not work.exists()
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("missing", ["ruptures", "hmmlearn.hmm"])
 def test_a_missing_library_is_told_before_anything_is_run(

@@ -44,7 +44,7 @@ class Reproduce:
 
     def run(self, console: Console) -> None:
         """Runs the parts, and writes one file for each name."""
-        from compile_il.reproduce.runner import check_libraries, check_scale, reproduce
+        from compile_il.reproduce.runner import check_libraries, check_result, reproduce
         from compile_il.reproduce.studies import make_study
         from compile_il.under_way import Stopped
 
@@ -55,7 +55,7 @@ class Reproduce:
         names = get_args(PaperName) if self.name == "all" else (self.name,)
         studies = [make_study(name, self.scale) for name in names]
         for study in studies:
-            check_scale(self.results / f"{study.name}.json", self.scale)
+            check_result(self.results / f"{study.name}.json", study, self.scale)
             if not self.so_far:
                 check_libraries(study, self.scale, self.work)
         if self.jobs > 1 and not self.so_far:

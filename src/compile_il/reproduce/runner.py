@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from compile_il.files import check_target
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Say, is_done, run_part
 from compile_il.reproduce.shares import counted, seconds_had
@@ -16,6 +17,10 @@ from compile_il.results import write_result
 
 class ScaleError(ValueError):
     """A result file is there already, of another scale."""
+
+
+class PlaceError(ValueError):
+    """A folder, or a file, that cannot take what would be written there; the message says what to do."""
 
 
 class SoFarError(ValueError):
@@ -96,6 +101,25 @@ def check_libraries(study: Study, scale: Scale, work: Path) -> None:
     for part in study.parts:
         if not is_done(part_folder(work, scale, study.name, part.name), part):
             part.check_libraries()
+
+
+def check_result(out: Path, study: Study, scale: Scale) -> None:
+    """Whether the result of a study may be written there: told before the work is done, not after."""
+    check_scale(out, scale)
+    if unknown := sorted(_parts_in(out) - {part.name for part in study.parts}):
+        raise PlaceError(
+            f"{out} has parts that are unknown to {study.name}: {'; '.join(unknown)}. Give another folder (--results), "
+            "or move it away."
+        )
+    _make_folder(out.parent, "--results")
+    check_target(out, overwrite=True)
+
+
+def _make_folder(folder: Path, option: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PlaceError(f"There can be no folder {folder} ({error.strerror}): name another one ({option}).") from error
 
 
 def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
