@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
+from compile_il.alone import alone_in
 from compile_il.files import replace_file
 from compile_il.training_log import LOG_FILE
 
@@ -59,7 +60,8 @@ def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, res
     _check_place(path, resume=resume)
     with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    with _alone(path):
+    busy = RunError(f"A run is under way in {path}: wait until it ends, or name another folder.")
+    with alone_in(path, busy):
         if resume:
             _check_same(path, config, data)
         with _writing(path):
@@ -87,27 +89,6 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{path} cannot be written to ({error.strerror}): name another folder for the run.") from error
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Keeps other runs out of a folder, where the system has locks; a run that is killed lets go of its own."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    place = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(f"A run is under way in {path}: wait until it ends, or name another folder.") from error
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(place)
 
 
 def holds_run(folder: Path) -> bool:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -227,6 +228,37 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_run(
     (tmp_path / "results" / "table1.json").mkdir(parents=True)
     assert "is a folder" in told(tmp_path / "results")
     assert not work.exists()
+
+
+HOLDS = """
+import pathlib, sys, time
+from compile_il.reproduce.runner import alone_at_work
+with alone_at_work(pathlib.Path(sys.argv[1]), "smoke"):
+    print("holds", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_command_at_the_same_work_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Whatever came after the refusal would fail on these.
+    monkeypatch.setattr(runner, "run_part", None)
+    monkeypatch.setattr(several, "run_several", None)
+    command = ["reproduce", "table1", "--scale", "smoke", "--results", str(tmp_path / "results"), "--work"]
+    busy = f"Another command works in {tmp_path}/smoke: wait until it ends, or name another folder (--work)."
+    with subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"holds\n"
+        for more in ([], ["--jobs", "2"]):
+            assert refuses([*command, str(tmp_path), *more], capsys) == busy
+        assert refuses([*command, str(tmp_path), "--so-far"], capsys).startswith("Nothing of table1 is done in")
+        process.kill()
+    with runner.alone_at_work(tmp_path, "smoke"), runner.alone_at_work(tmp_path, "short"):
+        assert refuses([*command, str(tmp_path)], capsys) == busy
+    (tmp_path / "file").touch()
+    told = refuses([*command, str(tmp_path / "file")], capsys)
+    assert told == f"There can be no folder {tmp_path}/file/smoke (Not a directory): name another one (--work)."
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

@@ -1,8 +1,9 @@
 """`compile-il reproduce`: tables and figures of the paper."""
 
+import contextlib
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import tyro
 from rich.box import SIMPLE_HEAD
@@ -12,6 +13,9 @@ from rich.table import Table
 from compile_il.cli.console import Interrupted, say
 from compile_il.reproduce.draw import PAPERS, Cells, interval_cells, study_cells
 from compile_il.reproduce.names import PaperName, Scale, StudyName
+
+if TYPE_CHECKING:
+    from compile_il.reproduce.studies import Study
 
 Names = StudyName | Literal["all"]
 
@@ -43,10 +47,9 @@ class Reproduce:
     """Run nothing; show and write what is done by now, for one NAME."""
 
     def run(self, console: Console) -> None:
-        """Runs the parts, and writes one file for each name."""
-        from compile_il.reproduce.runner import check_libraries, check_result, reproduce
+        """Checks first what can go wrong, then runs the parts, and writes one file for each name."""
+        from compile_il.reproduce.runner import alone_at_work, check_libraries, check_result
         from compile_il.reproduce.studies import make_study
-        from compile_il.under_way import Stopped
 
         if self.jobs < 1:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
@@ -58,30 +61,38 @@ class Reproduce:
             check_result(self.results / f"{study.name}.json", study, self.scale)
             if not self.so_far:
                 check_libraries(study, self.scale, self.work)
-        if self.jobs > 1 and not self.so_far:
-            self._run_several(names)
-        for study in studies:
-            name, out = study.name, self.results / f"{study.name}.json"
-            try:
-                result = reproduce(
-                    study,
-                    self.scale,
-                    work=self.work,
-                    out=out,
-                    say=lambda words: say(console, words),
-                    so_far=self.so_far,
-                )
-            except Stopped as stopped:
-                raise Interrupted(f"{stopped.where} To go on", []) from stopped
-            except KeyboardInterrupt as stopped:
-                raise Interrupted("what was done is saved. To go on", []) from stopped
-            intervals = interval_cells(result)
-            for cells in (study_cells(result), *([intervals] if intervals else [])):
-                for table in cell_tables(f"{name}, {self.scale}", cells, console.width):
-                    console.print(table, "")
-            say(console, f"{name}: ", (str(out), "bold"))
-            for drawing in self._draw(result, out):
-                say(console, f"{name}: ", (str(drawing), "bold"))
+        # What is done so far can be shown while another command goes on.
+        with contextlib.nullcontext() if self.so_far else alone_at_work(self.work, self.scale):
+            if self.jobs > 1 and not self.so_far:
+                self._run_several(names)
+            for study in studies:
+                self._reproduce(console, study)
+
+    def _reproduce(self, console: Console, study: "Study") -> None:
+        from compile_il.reproduce.runner import reproduce
+        from compile_il.under_way import Stopped
+
+        out = self.results / f"{study.name}.json"
+        try:
+            result = reproduce(
+                study,
+                self.scale,
+                work=self.work,
+                out=out,
+                say=lambda words: say(console, words),
+                so_far=self.so_far,
+            )
+        except Stopped as stopped:
+            raise Interrupted(f"{stopped.where} To go on", []) from stopped
+        except KeyboardInterrupt as stopped:
+            raise Interrupted("what was done is saved. To go on", []) from stopped
+        intervals = interval_cells(result)
+        for cells in (study_cells(result), *([intervals] if intervals else [])):
+            for table in cell_tables(f"{study.name}, {self.scale}", cells, console.width):
+                console.print(table, "")
+        say(console, f"{study.name}: ", (str(out), "bold"))
+        for drawing in self._draw(result, out):
+            say(console, f"{study.name}: ", (str(drawing), "bold"))
 
     def _draw(self, result: dict[str, Any], source: Path) -> list[Path]:
         from compile_il.reproduce.pictures import pictures_of, save_picture

@@ -3,9 +3,11 @@
 import contextlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from compile_il.alone import alone_in
 from compile_il.files import check_target
 from compile_il.reproduce.names import Scale, StudyName
 from compile_il.reproduce.parts import Say, is_done, run_part
@@ -113,6 +115,16 @@ def check_result(out: Path, study: Study, scale: Scale) -> None:
         )
     _make_folder(out.parent, "--results")
     check_target(out, overwrite=True)
+
+
+@contextlib.contextmanager
+def alone_at_work(work: Path, scale: Scale) -> Iterator[None]:
+    """Keeps other commands from the parts of a scale: they would write the same files, and count the same seconds."""
+    folder = work / scale
+    _make_folder(folder, "--work")
+    busy = PlaceError(f"Another command works in {folder}: wait until it ends, or name another folder (--work).")
+    with alone_in(folder, busy):
+        yield
 
 
 def _make_folder(folder: Path, option: str) -> None:
