@@ -250,10 +250,12 @@ def test_a_second_command_at_the_same_work_is_refused(
     with subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"holds\n"
-        for more in ([], ["--jobs", "2"]):
-            assert refuses([*command, str(tmp_path), *more], capsys) == busy
-        assert refuses([*command, str(tmp_path), "--so-far"], capsys).startswith("Nothing of table1 is done in")
-        process.kill()
+        try:
+            for more in ([], ["--jobs", "2"]):
+                assert refuses([*command, str(tmp_path), *more], capsys) == busy
+            assert refuses([*command, str(tmp_path), "--so-far"], capsys).startswith("Nothing of table1 is done in")
+        finally:
+            process.kill()
     with runner.alone_at_work(tmp_path, "smoke"), runner.alone_at_work(tmp_path, "short"):
         assert refuses([*command, str(tmp_path)], capsys) == busy
     (tmp_path / "file").touch()
