@@ -58,6 +58,32 @@ def test_relaxed_inference_is_as_good_as_the_papers_but_for_four_rows() -> None:
     }
 
 
+def test_told_boundaries_and_codes_find_boundaries() -> None:
+    """Categorical codes, both kinds of lists, pick-up and the reacher."""
+    for kind in ("b-CompILE", "z-CompILE"):
+        for tasks in (3, 5):
+            assert score("table1", kind, tasks, "boundary_accuracy") >= 99
+            assert score("figure4", f"grid-pickup, {kind}", tasks, "boundary_accuracy") >= 99
+
+
+def test_relaxed_inference_on_the_reacher_is_above_the_papers_without_labels() -> None:
+    for tasks in (3, 5):
+        for name in SCORES:
+            assert score("table1", "CompILE", tasks, name) >= getattr(PAPER["table1"]["CompILE"][tasks], name)[0]
+
+
+def test_the_toy_takes_fewer_iterations_than_a_plain_loop_and_less_time_than_one_that_runs_step_by_step() -> None:
+    figures = read_result("symbols")["figures"]
+    for comparison in figures["comparisons"]:
+        ours, plain = (comparison[side]["seeds"] for side in ("ours", "plain"))
+        assert len(ours) == len(plain) == 20
+        assert all(seed["reached"] and seed["accuracies"][-1] >= 0.995 for seed in (*ours, *plain))
+        assert mean(seed["iterations"] for seed in ours) < mean(seed["iterations"] for seed in plain)
+        seconds = mean(seed["typical_seconds"] for seed in ours)
+        assert all(seconds < form["typical_seconds"] for form in figures["plain_forms"].values())
+        assert seconds > mean(seed["typical_seconds"] for seed in plain), "compiled as a whole, a loop is faster"
+
+
 def test_relaxed_inference_with_the_papers_settings() -> None:
     scores = read_result("relaxed-grid-pickup-h200")["figures"]["scores"]
     for tasks, least in (("3", 0.98), ("5", 0.97)):

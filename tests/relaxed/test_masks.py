@@ -51,6 +51,16 @@ def test_segments_share_each_step_and_nothing_else(num_inner: int, length: int, 
     np.testing.assert_array_equal(total[length:], 0.0)
 
 
+def test_segments_share_each_step_of_long_demonstrations() -> None:
+    """Products of twenty sums over thousands of times neither vanish nor drift."""
+    num_times, num_inner, length = 4001, 19, 3900
+    logits = np.random.default_rng(0).normal(0, 5, (num_inner, num_times))
+    logits[:, 0] = logits[:, length + 1 :] = LOG_ZERO
+    found = segments_of(jax.nn.log_softmax(jnp.asarray(logits, jnp.float32)), jnp.array(length))
+    np.testing.assert_allclose(np.exp(found.log_probs).sum(axis=0)[:length], 1.0, atol=1e-5)
+    assert np.isfinite(found.log_probs).all()
+
+
 def test_certain_boundaries_give_hard_segments() -> None:
     boundaries = jnp.stack([end_of(jnp.array(t), NUM_TIMES) for t in (2, 3)])
     found = np.exp(segments_of(boundaries, jnp.array(6)).log_probs)
