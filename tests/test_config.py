@@ -30,10 +30,6 @@ from compile_il.config import Config, ConfigError, changed
             {"inference": "relaxed", "code_dim": 8},
             r'code_dim has no meaning for categorical codes: leave it out, or pass codes="gaussian"\.',
         ),
-        (
-            {"inference": "relaxed", "num_segments": None},
-            r"num_segments is None: relaxed inference must be told how many",
-        ),
         ({"inference": "relaxed", "num_segments": 0}, r"num_segments is 0: use at least 1"),
         ({"inference": "relaxed", "readout": "first"}, r"readout is 'first': use 'last' or 'attentive'"),
         ({"inference": "relaxed", "temperature": 0.0}, r"temperature is 0\.0: use at least 1e-06"),

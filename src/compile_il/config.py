@@ -104,12 +104,6 @@ class Config:
         check_settings(self, ConfigError)
         if self.forgetful and not self.recurrent:
             raise ConfigError("forgetful is True: only policies that remember can forget; pass recurrent=True too.")
-        if self.inference == "relaxed" and self.num_segments is None:
-            raise ConfigError(
-                "num_segments is None: relaxed inference must be told how many segments there are, by one number or, "
-                "in cil.fit, by a list with one for each demonstration; exact inference need not be told "
-                '(inference="exact").'
-            )
         if self.final_temperature is not None and self.final_temperature > self.temperature:
             raise ConfigError(
                 f"final_temperature is {self.final_temperature} and temperature {self.temperature}: temperatures fall "

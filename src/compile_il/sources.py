@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.config import Config
+from compile_il.config import Config, ConfigError
 from compile_il.counts import labelled_counts, unknown_count
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
@@ -56,6 +56,12 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     Demonstrations are checked against the settings, and some of them are held out; of a world, a sample is drawn to
     learn its spaces, scales and lengths, and another one to hold out.
     """
+    if config.inference == "relaxed" and config.num_segments is None:
+        raise ConfigError(
+            "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference must "
+            "be told how many there are, by one number or, in cil.fit, by a list with one for each demonstration; "
+            'exact inference need not be told (inference="exact").'
+        )
     if isinstance(demos, Demonstrations):
         return _data_source(demos, config)
     if not isinstance(demos, str | World):

@@ -12,6 +12,7 @@ import pytest
 import compile_il as cil
 from compile_il.batches import batch_of
 from compile_il.config import Config, ConfigError
+from compile_il.demos import UNKNOWN
 from compile_il.objectives import make_losses, new_skills
 from compile_il.sources import scaling_of, space_of
 
@@ -113,5 +114,17 @@ def test_fewer_labels_than_segments_say_what_to_do() -> None:
 
 
 def test_without_any_number_it_must_be_told() -> None:
-    with pytest.raises(ConfigError, match="relaxed inference must be told"):
-        cil.fit(demonstrations(), config=CONFIG, num_segments=None, progress=False)
+    for data in (demonstrations(), "symbols"):
+        with pytest.raises(
+            ConfigError, match=r"num_segments is None, and labels do not .* inference must be told how many"
+        ):
+            cil.fit(data, config=CONFIG, num_segments=None, progress=False)
+
+
+def test_labels_may_tell_the_numbers_alone() -> None:
+    """As they do for the command, which takes no list."""
+    counts = [2, 3, 2, 1, 2]
+    demos = demonstrations().with_labels(segment_codes=[[UNKNOWN] * count for count in counts])
+    model = cil.fit(demos, config=dataclasses.replace(CONFIG, num_segments=None), progress=False)
+    assert (model.config.num_segments, model.config.counts_told) == (3, True)
+    assert model.segment(demos).num_segments.max() <= 3
