@@ -157,7 +157,7 @@ def test_labels_that_contradict_the_count() -> None:
 
 def test_labels_that_name_a_skill_too_many() -> None:
     demos = vector_demos().with_labels(codes=[[3] * 5, None, None, None])
-    with pytest.raises(DemonstrationError, match="Demonstration 0 has no segmentation"):
+    with pytest.raises(DemonstrationError, match="labels of demonstration 0 name skill 3, and there are 3 skills"):
         small_model().segment(demos)
 
 
