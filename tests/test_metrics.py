@@ -228,15 +228,15 @@ def test_labels_in_plain_lists_will_do() -> None:
 
 
 def test_small_kinds_of_numbers_are_as_good_as_lists() -> None:
-    for kind in (np.uint8, np.uint32, np.uint16):
+    for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
         assert boundary_f1([np.array([2], kind)], [np.array([3], kind)], tolerance=1) == 1
         assert boundary_f1([np.array([3], kind)], [np.array([2], kind)]) == 0
     assert boundary_f1([np.array([100], np.int8)], [np.array([-100], np.int8)], tolerance=60) == 0
     mixed = [np.array([0, 1], np.uint32), np.array([1], np.int64)]
     assert score_labels(mixed, mixed) == score_labels([[0, 1], [1]], [[0, 1], [1]])
-    for too_large in (np.uint64, float):
+    for other in (np.array([2**63 + 5], np.uint64), np.array([2.0]), np.array([True])):
         with pytest.raises(ValueError, match="no list of whole numbers"):
-            boundary_f1([np.array([2], too_large)], [[2]])
+            boundary_f1([other], [[2]])
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64],
 def _whole(values: Any, complaint: str) -> NDArray[np.int64]:
     """A flat list of whole numbers, wide enough for differences; anything else is complained of."""
     given = np.asarray(values)
-    if given.ndim != 1 or given.dtype == bool or (given.size and not np.can_cast(given.dtype, np.int64)):
+    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+        raise ValueError(complaint)
+    if given.size and int(given.max()) > np.iinfo(np.int64).max:
         raise ValueError(complaint)
     return given.astype(np.int64)
 
