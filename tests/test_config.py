@@ -22,6 +22,7 @@ from compile_il.config import Config, ConfigError, changed
         ({"num_seeds": 0}, r"num_seeds is 0: use at least 1\."),
         ({"num_segments": 0}, r"num_segments is 0: use at least 1, or None if it is not known\."),
         ({"inference": "fuzzy"}, r"inference is 'fuzzy': use 'exact' or 'relaxed'\."),
+        ({"max_gradient": 0}, "max_gradient is 0: use a positive number, such as 1, or None."),
         ({"cooldown": 1.5}, r"cooldown is 1\.5: use a share between 0 and 1\."),
         ({"readout": "attentive"}, r'readout has no meaning for exact inference: .*inference="relaxed"'),
         ({"inference": "relaxed", "duration_weight": 0.3}, r"duration_weight has no meaning for relaxed inference"),

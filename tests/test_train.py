@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import jax
 import numpy as np
+import optax
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
@@ -33,6 +35,27 @@ def test_every_iteration_has_a_sample_and_a_temperature_of_its_own() -> None:
     falling = losses(demos, final_temperature=0.1)
     np.testing.assert_allclose(falling[0], fixed[0], rtol=1e-6)
     assert (np.abs(falling[1:] - fixed[1:]) > 1e-3).all()
+
+
+def test_long_gradients_are_cut_and_short_ones_are_not() -> None:
+    demos = demonstrate("symbols", num_demos=8, num_tasks=3, seed=0)
+
+    def first_gradients(max_gradient: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """Directions and lengths of two models' gradients: a tenth of them is Adam's mean after one step."""
+        config = Config(num_segments=3, num_skills=2, hidden_dim=4, num_seeds=2, max_gradient=max_gradient)
+        trainer = Trainer(config, make_source(demos, config))
+        state, _ = trainer.step(trainer.start(), 0)
+        leaves = jax.tree.leaves(optax.tree.get(state.optimiser, "mu"))
+        gradients = 10 * np.concatenate([np.asarray(leaf).reshape(2, -1) for leaf in leaves], axis=1)
+        lengths = np.linalg.norm(gradients, axis=1)
+        return gradients / lengths[:, None], lengths
+
+    directions, free = first_gradients(None)
+    limit = float(free.mean())  # of two models with weights of their own one is above it, the other below
+    cut_directions, cut = first_gradients(limit)
+    assert free.min() < 0.99 * limit < 1.01 * limit < free.max()
+    np.testing.assert_allclose(cut, np.minimum(free, limit), rtol=1e-5)
+    np.testing.assert_allclose(cut_directions, directions, atol=1e-6)
 
 
 def test_a_world_tells_what_is_asked_of_it() -> None:

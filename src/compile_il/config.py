@@ -57,6 +57,8 @@ class Config:
     """Of Adam."""
     cooldown: float = setting(0.2, SHARE)
     """Share of the iterations, the last ones, in which the learning rate falls to zero along a line."""
+    max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
+    """Longer gradients, each over all parameters of a model, are cut to this length; None for no limit."""
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
     """Weight of the Poisson factor on segment lengths; if None it is learned, and 0 where their number is not known."""
     duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")

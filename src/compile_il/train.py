@@ -50,7 +50,7 @@ class Trainer:
         mean_duration = float(source.demos.lengths.mean() / expected)
         self.rate = self.config.duration_rate or mean_duration
         first_key, self.batch_key, self.noise_key = jax.random.split(jax.random.key(config.seed), 3)
-        self.optimiser = optax.adam(learning_rates(config))
+        self.optimiser = make_optimiser(config)
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
         self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
@@ -180,6 +180,17 @@ def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
         return jax.tree.map(lambda leaf: leaf[None], function(*jax.tree.map(lambda leaf: leaf[0], given)))
 
     return alone
+
+
+def make_optimiser(config: Config) -> optax.GradientTransformation:
+    """Adam, with gradients no longer than asked.
+
+    A single long gradient stays in Adam's second moment for thousands of iterations, in which all steps are small.
+    """
+    adam = optax.adam(learning_rates(config))
+    if config.max_gradient is None:
+        return adam
+    return optax.chain(optax.clip_by_global_norm(config.max_gradient), adam)
 
 
 def learning_rates(config: Config) -> optax.Schedule:
