@@ -151,8 +151,8 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
     on_device = jax.default_backend() != "cpu"
 
     def whole() -> Any:
-        state[0], losses = trainer.step(state[0], next(calls))
-        return losses
+        state[0], loss = trainer.step(state[0], next(calls))
+        return loss
 
     @jax.jit
     def draw(key: Any) -> Any:
@@ -176,7 +176,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
         "whole step, slowest of four stretches": max(steps),
         "fresh demonstrations": milliseconds(lambda: draw(jax.random.key(next(calls)))),
         "loss and gradient": milliseconds(
-            parts.gradient(lambda skills, batch: jnp.mean(losses(skills, batch, noise, jnp.array(0))))
+            parts.gradient(lambda skills, batch: jnp.mean(losses(skills, batch, noise, jnp.array(0)).total))
         ),
     }
     further = exact_parts if config.inference == "exact" else relaxed_parts

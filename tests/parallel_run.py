@@ -33,7 +33,7 @@ def losses_of(source: Any, engine: str, num_devices: int | None) -> dict[str, An
     state, losses = trainer.start(), []
     for iteration in range(2):
         state, loss = trainer.step(state, iteration)
-        losses.append(np.asarray(loss).tolist())
+        losses.append(np.asarray(loss.total).tolist())
     gradients = np.concatenate([np.ravel(leaf[1]) for leaf in jax.tree.leaves(state.optimiser[0].mu)]).tolist()
     return {"losses": losses, "gradients": gradients, "devices": trainer.mesh.size}
 

@@ -37,8 +37,7 @@ GRID = GridWorld(kind="pickup", num_tasks=2, max_steps=30)
 def loss_and_gradient(frames: Array, batch: Batch, priors: Priors, log_count: Array) -> tuple[Array, Array]:
     def loss(frames: Array) -> Array:
         likelihoods = log_likelihoods(small_model().skills, batch._replace(frames=frames), priors, log_count)
-        total, count = sum_of_fitting(-likelihoods, batch)
-        return total / jnp.maximum(count, 1)
+        return sum_of_fitting(-likelihoods, batch) / jnp.maximum(jnp.sum(batch.fits), 1)
 
     return jax.value_and_grad(loss)(frames)
 

@@ -94,7 +94,7 @@ def trained(trainer: Trainer) -> list[Model]:
     state = trainer.start()
     for iteration in range(trainer.config.num_iterations):
         state, losses = trainer.step(state, iteration)
-        assert np.isfinite(losses).all()
+        assert np.isfinite(losses.total).all()
     return trainer.models(state)
 
 
@@ -146,7 +146,7 @@ def test_training_can_start_again() -> None:
         state, losses = trainer.start(), []
         for iteration in range(20):
             state, loss = trainer.step(state, iteration)
-            losses.append(float(loss[0]))
+            losses.append(float(loss.total[0]))
         runs.append(losses)
     assert runs[0] == runs[1]
     assert np.mean(runs[0][-5:]) < np.mean(runs[0][:5])
@@ -169,7 +169,7 @@ def losses_of(config: Config, ahead: int = 1) -> np.ndarray:
     state, losses = trainer.start(), []
     for iteration in range(4):
         state, loss = trainer.step(state, iteration)
-        losses.append(np.asarray(loss))
+        losses.append(np.asarray(loss.total))
     return np.stack(losses)
 
 
@@ -218,6 +218,18 @@ def test_a_run_leaves_log_curves_checkpoints_and_model(tmp_path: Path, capsys: p
     assert curves.keys() == {"loss", "held_out_log_likelihood", "seconds"}
     for name, curve in curves.items():
         assert curve == pytest.approx({row["iteration"]: row[name] for row in rows}, rel=1e-6), name
+
+
+def test_the_log_of_a_relaxed_run_has_the_terms_of_its_loss_and_its_temperature(tmp_path: Path) -> None:
+    settings = {"inference": "relaxed", "temperature": 1.0, "final_temperature": 0.01}
+    fit(vector_demos(), config=TWO_SEEDS, num_iterations=3, out=tmp_path, progress=False, **settings)
+    rows, terms = read_log(tmp_path), ("reconstruction", "codes", "boundaries", "termination")
+    assert [row["temperature"] for row in rows] == pytest.approx([1.0, 0.1, 0.01], rel=1e-5)
+    for row in rows:
+        for entry in (row, *row["by_seed"]):
+            assert sum(entry[f"loss_{name}"] for name in terms) == pytest.approx(entry["loss"], rel=1e-5)
+        assert row["by_seed"][row["seed"]].items() >= {(f"loss_{name}", row[f"loss_{name}"]) for name in terms}
+    assert events(tmp_path).keys() >= {"temperature", *(f"loss_{name}" for name in terms)}
 
 
 def test_the_model_comes_back_from_the_last_checkpoint_and_training_may_be_prolonged(tmp_path: Path) -> None:

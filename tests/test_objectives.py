@@ -13,6 +13,7 @@ from scipy.stats import norm, poisson
 from compile_il.actions import ActionCoding
 from compile_il.batches import batch_of
 from compile_il.config import Config
+from compile_il.loss import Loss
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import make_losses, make_priors, new_skills, temperature_at
 from compile_il.policies import CodePolicy
@@ -62,13 +63,34 @@ def test_losses_follow_the_temperature() -> None:
     skills = new_skills(annealed, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
     falling = eqx.filter_jit(make_losses(annealed, 3.0, 9))
-    first, later = (np.asarray(falling(skills, batch, keys, jnp.array(i))) for i in (0, 3))
+    first, later = (np.asarray(falling(skills, batch, keys, jnp.array(i)).total) for i in (0, 3))
     assert (np.abs(later - first) > 1e-2).all()
     for i, found in ((0, first), (3, later)):
         value = float(temperature_at(annealed, jnp.array(i)))
         fixed = dataclasses.replace(annealed, temperature=value, final_temperature=None)
         expected = eqx.filter_jit(make_losses(fixed, 3.0, 9))(skills, batch, keys, jnp.array(0))
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(found, expected.total, rtol=1e-5)
+
+
+def test_a_loss_is_told_in_its_terms_by_name() -> None:
+    """A weight of zero takes away the term of that name and leaves the others; together they are the loss."""
+    demos = vector_demos()
+    config = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4).settled()
+    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
+
+    def loss(**weights: float) -> Loss:
+        losses = make_losses(dataclasses.replace(config, **weights), 3.0, 9)
+        found: Loss = eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0))
+        return found
+
+    whole = loss()
+    assert set(whole.terms) == {"reconstruction", "codes", "boundaries", "termination"}
+    np.testing.assert_allclose(whole.total, sum(whole.terms.values()), rtol=1e-6)
+    for weight, gone in (("beta_codes", "codes"), ("beta_boundaries", "boundaries")):
+        fewer = loss(**{weight: 0.0}).terms
+        for name, values in whole.terms.items():
+            np.testing.assert_allclose(fewer[name], np.zeros(len(demos)) if name == gone else values, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def losses(data: Demonstrations | World, **settings: Any) -> np.ndarray:
     state, found = trainer.start(), []
     for iteration in range(NUM_ITERATIONS):
         state, loss = trainer.step(state, iteration)
-        found.append(float(loss[0]))
+        found.append(float(loss.total[0]))
     return np.array(found)
 
 

@@ -158,9 +158,9 @@ def _padded_sketches(demos: Demonstrations, max_length: int) -> np.ndarray:
     return out
 
 
-def sum_of_fitting(losses: Float[Array, " B"], batch: Batch) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """The sum over the demonstrations that found room, and their number."""
-    return jnp.sum(jnp.where(batch.fits, losses, 0.0)), jnp.sum(batch.fits)
+def sum_of_fitting(losses: Float[Array, " B"], batch: Batch) -> Float[Array, ""]:
+    """The sum over the demonstrations that found room."""
+    return jnp.sum(jnp.where(batch.fits, losses, 0.0))
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:

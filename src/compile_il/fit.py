@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
@@ -17,8 +18,10 @@ from compile_il.config import Config, changed, given_config
 from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
+from compile_il.loss import Loss
 from compile_il.metrics import boundary_accuracy
 from compile_il.model import DivergedError, Model
+from compile_il.objectives import temperature_at
 from compile_il.parallel import (
     all_or_none,
     check_num_devices,
@@ -166,25 +169,25 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
         watched = bar.shown or run.traces is not None
-        began, losses = time.monotonic() - run.seconds, None
+        began, loss = time.monotonic() - run.seconds, None
         while run.iteration < total:
             run.stop_if_asked(total)
-            run.state, losses = trainer.step(run.state, run.iteration)
+            run.state, loss = trainer.step(run.state, run.iteration)
             run.iteration += 1
             run.seconds = time.monotonic() - began
             bar.advance()
             if watched and (run.iteration % every == 0 or run.iteration == total):
-                _check(trainer, run, losses, bar)
+                _check(trainer, run, loss, bar)
             run.save_if_due()
         run.save()
-        if losses is not None and not np.isfinite(losses).any():
+        if loss is not None and not np.isfinite(loss.total).any():
             raise TrainingError(_DIVERGED.format(total))
         return _best(trainer, run.state, bar)
 
 
-def _check(trainer: Trainer, run: UnderWay[Trained], losses: jax.Array, bar: ProgressBar) -> None:
+def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBar) -> None:
     """Scores held-out demonstrations, for the log and for the bar."""
-    if not np.isfinite(losses).any():
+    if not np.isfinite(loss.total).any():
         raise TrainingError(_DIVERGED.format(run.iteration))
     standings = compare_seeds(trainer, run.state)
     best = best_of(standings)
@@ -192,14 +195,29 @@ def _check(trainer: Trainer, run: UnderWay[Trained], losses: jax.Array, bar: Pro
         iteration=run.iteration,
         seconds=round(run.seconds, 2),
         seed=best,
-        loss=float(losses[best]),
+        loss=float(loss.total[best]),
         held_out_log_likelihood=standings[best].log_likelihood,
         boundary_accuracy=standings[best].boundary_accuracy,
     )
     bar.tell(check)
     if run.traces is not None:
-        by_seed = [standing._asdict() | {"loss": float(loss)} for standing, loss in zip(standings, losses, strict=True)]
-        run.traces.log.write(check._asdict() | {"by_seed": by_seed})
+        paid = [_in_terms(loss, seed) for seed in range(len(standings))]
+        by_seed = [standing._asdict() | each for standing, each in zip(standings, paid, strict=True)]
+        annealed = _annealed(trainer.config, run.iteration - 1)
+        run.traces.log.write(check._asdict() | paid[best] | annealed | {"by_seed": by_seed})
+
+
+def _in_terms(loss: Loss, seed: int) -> dict[str, float]:
+    """What one seed paid, for the log."""
+    terms = {f"loss_{name}": float(values[seed]) for name, values in loss.terms.items()}
+    return {"loss": float(loss.total[seed]), **terms}
+
+
+def _annealed(config: Config, iteration: int) -> dict[str, float]:
+    """What changes from one iteration to the next, for the log."""
+    if config.final_temperature is None:
+        return {}
+    return {"temperature": float(temperature_at(config, jnp.asarray(iteration)))}
 
 
 class Standing(NamedTuple):

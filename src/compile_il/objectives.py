@@ -16,6 +16,7 @@ from compile_il.exact.effects import new_effects
 from compile_il.exact.objective import log_likelihoods
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
+from compile_il.loss import Loss
 from compile_il.networks import Scaling, Space, make_embedding
 from compile_il.policies import CodePolicy, Eyes, SkillPolicies
 from compile_il.relaxed.objective import RelaxedSettings, relaxed_losses
@@ -32,9 +33,7 @@ EFFECT_KEY = 7
 class Losses(Protocol):
     """What training minimises, for one seed."""
 
-    def __call__(
-        self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]
-    ) -> Float[Array, " B"]:
+    def __call__(self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         """The loss of each demonstration; keys are for what is drawn for it, the iteration for what is annealed."""
 
 
@@ -119,9 +118,10 @@ def make_losses(config: Config, rate: float, max_length: int) -> Losses:
     count = config.num_segments
     log_count = unknown_count(config) if count is None else exactly(count, count)
 
-    def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Float[Array, " B"]:
+    def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         del keys, iteration  # nothing is drawn, and nothing changes on the way
-        return -log_likelihoods(skills, batch, make_priors(config, skills, rate, max_length), log_count)
+        likelihoods = log_likelihoods(skills, batch, make_priors(config, skills, rate, max_length), log_count)
+        return Loss(-likelihoods, terms={})
 
     return losses
 
@@ -151,9 +151,7 @@ def _relaxed(config: Config, rate: float) -> Losses:
         boundary_term=config.boundary_term,
     )
 
-    def losses(
-        skills: RelaxedSkills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]
-    ) -> Float[Array, " B"]:
+    def losses(skills: RelaxedSkills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         return relaxed_losses(skills, batch, keys, temperature_at(config, iteration), settings)
 
     return losses

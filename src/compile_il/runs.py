@@ -1,7 +1,8 @@
 """The folder of a training run: what it was started with, its log, its checkpoints and, once it is done, its model.
 
 - `run.json`: settings and data, against which a resumed run is checked;
-- `log.jsonl`: one row for each time that held-out demonstrations were scored, in `tensorboard/` the same;
+- `log.jsonl`: one row for each time that held-out demonstrations were scored, with the loss, of relaxed inference its
+  terms (`loss_codes`, say), and a temperature that falls; in `tensorboard/` the same;
 - `checkpoints/`: the last states of training;
 - `model/`: written at the end. `cil.load` of the run's folder reads it.
 """

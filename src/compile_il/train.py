@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from compile_il.batches import Batch, Supervision, batch_of, draw_batch, frame_budget, sum_of_fitting
 from compile_il.config import Config
 from compile_il.counts import labelled_counts
+from compile_il.loss import Loss
 from compile_il.model import Model
 from compile_il.objectives import make_losses, new_skills
 from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
@@ -72,8 +73,11 @@ class Trainer:
         """A state that this host has, on all devices that train."""
         return everywhere(self.mesh, state) if self.mesh.size > 1 else state
 
-    def step(self, state: Trained, iteration: int) -> tuple[Trained, Float[Array, " seeds"]]:
-        """One update of every seed, each with its own batch, which depends on the iteration and on nothing before."""
+    def step(self, state: Trained, iteration: int) -> tuple[Trained, Loss]:
+        """One update of every seed, each with its own batch, which depends on the iteration and on nothing before.
+
+        The loss is that before the update, with one value for each seed.
+        """
         if self.source.world is None:
             return self._step(state, self._data_batches(iteration), 0, iteration)
         block = iteration // self._ahead
@@ -93,7 +97,7 @@ class Trainer:
 
     def _train_step(
         self, state: Trained, block: Batch, index: Int[Array, ""] | int, iteration: Int[Array, ""] | int
-    ) -> tuple[Trained, Array]:
+    ) -> tuple[Trained, Loss]:
         batches = jax.tree.map(lambda leaf: leaf[index], block)
         keys = jax.random.split(jax.random.fold_in(self.noise_key, iteration), self.config.num_seeds)
         keys = jax.vmap(lambda key: jax.random.split(key, self.batch_size))(keys)
@@ -108,9 +112,9 @@ class Trainer:
                 out_specs=PartitionSpec(),
                 check_vma=False,
             )
-        losses, gradient = gradients(state.params, batches, keys)
+        loss, gradient = gradients(state.params, batches, keys)
         updates, optimiser = jax.vmap(self.optimiser.update)(gradient, state.optimiser)
-        return Trained(optax.apply_updates(state.params, updates), optimiser), losses
+        return Trained(optax.apply_updates(state.params, updates), optimiser), loss
 
     def _gradients(
         self,
@@ -120,22 +124,24 @@ class Trainer:
         *,
         iteration: Int[Array, ""],
         axis_name: str | None = None,
-    ) -> tuple[Float[Array, " seeds"], Any]:
+    ) -> tuple[Loss, Any]:
         """Mean loss of each seed and its gradient, from this device's share and those of the others."""
 
-        def total(params: Any, batch: Batch, keys: Key[Array, " B"]) -> tuple[Float[Array, ""], Int[Array, ""]]:
+        def total(params: Any, batch: Batch, keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
             skills = eqx.combine(params, self._static)
             skills = skills.in_half_precision() if self.config.half_precision else skills
-            return sum_of_fitting(self._losses(skills, batch, keys, iteration), batch)
+            losses = self._losses(skills, batch, keys, iteration)
+            sums: Loss = jax.tree.map(lambda each: sum_of_fitting(each, batch), losses)
+            return sums.total, (sums, jnp.sum(batch.fits))
 
         share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
-        (sums, counts), gradient = by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)(
-            params, *share
-        )
+        seeds = by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)
+        (_, (sums, counts)), gradient = seeds(params, *share)
         if axis_name is not None:
             sums, counts, gradient = jax.lax.psum((sums, counts, gradient), axis_name)
         counts = jnp.maximum(counts, 1)
-        return sums / counts, jax.tree.map(lambda leaf: jax.vmap(jnp.divide)(leaf, counts), gradient)
+        means: tuple[Loss, Any] = jax.tree.map(lambda leaf: jax.vmap(jnp.divide)(leaf, counts), (sums, gradient))
+        return means
 
     def _data_batches(self, iteration: int) -> Batch:
         """A batch of the data for each seed, in shares; every host knows all of it and keeps its own."""

@@ -139,7 +139,7 @@ def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     losses = make_losses(config, 3.0, demos.max_length)
     keys = jax.random.split(jax.random.key(1), len(demos))
-    return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0))))
+    return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0)).total))
 
 
 def test_padding_and_room_change_nothing() -> None:
@@ -330,7 +330,7 @@ def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -
     keys = jax.random.split(jax.random.key(1), len(demos))
     losses = eqx.filter_jit(make_losses(config, 3.0, demos.max_length))
     half = skills.in_half_precision()
-    full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)) for which in (skills, half))
+    full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)).total for which in (skills, half))
     np.testing.assert_allclose(half_loss, full_loss, rtol=0.03)
     assert (half_loss != full_loss).any()
     for kept in (half.policies.log_sigma, half.policies.actions.spread):

@@ -344,8 +344,12 @@ def test_training_is_drawn_from_what_the_log_holds() -> None:
     shown = Shown("four", demos, found_in(demos))
     history = [{"iteration": i, "seconds": 0.5 * i, "loss": 9.0 - i, "boundary_accuracy": None} for i in range(5)]
     history[2]["loss"] = float("nan")
+    for row in history:
+        row["loss_codes"] = 0.25 * row["iteration"]
     page = page_of(shown, history=history)
     assert "Loss: from 9 to 5" in page
+    assert "Loss of codes: from 0 to 1" in page
+    assert "Loss of boundaries" not in page
     assert "nan" not in page
     assert "Boundary accuracy" not in page
     assert "Training" not in page_of(shown, history=[{"loss": 1.0}])

@@ -61,9 +61,9 @@ def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]
     while spent < run.seconds:
         since = time.perf_counter()
         for _ in range(run.every):
-            state, losses = trainer.step(state, iteration)
+            state, loss = trainer.step(state, iteration)
             iteration += 1
-        jax.block_until_ready(losses)
+        jax.block_until_ready(loss)
         spent += time.perf_counter() - since
         accuracy = trainer.models(state)[0].score(validation).boundary_accuracy
         if reached is None and accuracy >= GOAL:

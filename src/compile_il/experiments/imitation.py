@@ -102,15 +102,15 @@ def train_with_checks(trainer: Trainer, run: Run) -> tuple[Trained, list[dict[st
     }
     state, curve, spent, since = trainer.start(), [], 0.0, time.perf_counter()
     for iteration in range(1, total + 1):
-        state, losses = trainer.step(state, iteration - 1)
+        state, loss = trainer.step(state, iteration - 1)
         if iteration not in marks:
             continue
-        jax.block_until_ready(losses)
+        jax.block_until_ready(loss)
         spent += time.perf_counter() - since
         checks = {str(tasks): check_seeds(trainer, state, demos, tasks) for tasks, demos in validation.items()}
-        curve.append({"iteration": iteration, "seconds": spent, "loss": losses.tolist(), "validation": checks})
+        curve.append({"iteration": iteration, "seconds": spent, "loss": loss.total.tolist(), "validation": checks})
         means = {tasks: {name: round(float(np.mean(v)), 4) for name, v in row.items()} for tasks, row in checks.items()}
-        print(f"{iteration} iterations, {spent:.1f} s, loss {np.mean(losses):.3f}", means, flush=True)
+        print(f"{iteration} iterations, {spent:.1f} s, loss {np.mean(loss.total):.3f}", means, flush=True)
         if spent > run.seconds:
             break
         since = time.perf_counter()

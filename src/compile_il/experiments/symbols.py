@@ -121,8 +121,8 @@ class Ours:
         numbers = itertools.count()
 
         def step(iteration: int) -> Any:
-            state[0], losses = self.trainer.step(state[0], seed * self.run.most + iteration)
-            return losses
+            state[0], loss = self.trainer.step(state[0], seed * self.run.most + iteration)
+            return loss
 
         def accuracy() -> float:
             model, demos = self.trainer.models(state[0])[0], evaluation_batch(self.run.batch_size, next(numbers))

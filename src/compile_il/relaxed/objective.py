@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from compile_il.batches import Batch
 from compile_il.log_space import LOG_ZERO
+from compile_il.loss import Loss, sum_of
 from compile_il.policies import CodePolicy, SkillPolicies
 from compile_il.relaxed.elbo import (
     BoundaryTerm,
@@ -73,7 +74,7 @@ def relaxed_losses(
     keys: Key[Array, " B"],
     temperature: float | Float[Array, ""],
     settings: RelaxedSettings,
-) -> Float[Array, " B"]:
+) -> Loss:
     """The loss of each demonstration of a batch, with a key for what is drawn for it."""
     frames, lengths = skills.read(batch), jnp.asarray(batch.lengths)
     num_times = frames.inputs.shape[1]
@@ -96,7 +97,7 @@ def relaxed_losses(
         seen = Seen(policy, frames.actions[:, :-1])
         codes = gaussian_codes(skills.policies, seen, found, told, code_keys, settings.beta_codes)
     terms = jax.vmap(functools.partial(loss_terms, settings=settings))(found, codes, told, lengths)
-    return sum(terms, start=stopping_losses(skills, frames, found, told, lengths))
+    return sum_of({**terms._asdict(), "termination": stopping_losses(skills, frames, found, told, lengths)})
 
 
 def loss_terms(

@@ -22,6 +22,11 @@ QUANTITIES = (
     Quantity("loss", "Loss", False),
     Quantity("held_out_log_likelihood", "Held-out log-likelihood", False),
     Quantity("boundary_accuracy", "Boundary accuracy", True),
+    Quantity("loss_reconstruction", "Loss of reconstruction", False),
+    Quantity("loss_codes", "Loss of codes", False),
+    Quantity("loss_boundaries", "Loss of boundaries", False),
+    Quantity("loss_termination", "Loss of termination", False),
+    Quantity("temperature", "Temperature", False),
 )
 
 

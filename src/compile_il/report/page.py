@@ -56,8 +56,8 @@ def write_report(
       model: what found the skills.
       sets: demonstrations with what was found in them, at least one set.
       title: of the page.
-      history: rows of a training log, in order; of each, `iteration`, `seconds`, `loss`, `held_out_log_likelihood` and
-        `boundary_accuracy` are drawn where they are there.
+      history: rows of a training log, in order; of each, `iteration`, `seconds` and what
+        `compile_il.report.curves.QUANTITIES` lists are drawn where they are there.
       overwrite: whether an existing file may be replaced.
     """
     target = check_target(path, overwrite=overwrite)
