@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +54,11 @@ ENGINES_AND_SOURCES = {
 }
 
 
-TWO = ("relaxed, world", "exact, data")
-"""Of these, both engines and both kinds of sources."""
-
-
-def both_engines(num_devices: int | None, names: Iterable[str] = ENGINES_AND_SOURCES) -> dict[str, dict[str, Any]]:
+def both_engines(num_devices: int | None) -> dict[str, dict[str, Any]]:
     """Either engine with a world and with data, on so many devices or on all."""
     sources = {"world": "symbols", "data": some_data()}
-    pairs = {name: ENGINES_AND_SOURCES[name] for name in names}
-    return {name: losses_of(sources[source], engine, num_devices) for name, (engine, source) in pairs.items()}
+    pairs = ENGINES_AND_SOURCES.items()
+    return {name: losses_of(sources[source], engine, num_devices) for name, (engine, source) in pairs}
 
 
 def devices(out: Path) -> None:
@@ -80,7 +75,7 @@ def processes(out: Path, process: str, port: str) -> None:
 
     join_hosts(f"localhost:{port}", num_hosts=2, host=int(process))
 
-    found: dict[str, Any] = {"engines": both_engines(None, TWO)}
+    found: dict[str, Any] = {"engines": both_engines(None)}
     model = fit(some_data(), config=Config(**SIZES), out=out.parent / "run")
     found["model"] = repr(model)
     found |= stopped_and_resumed(out.parent, process)

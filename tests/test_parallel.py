@@ -18,7 +18,7 @@ from compile_il.cli import main
 from compile_il.config import ConfigError
 from compile_il.parallel import differences_in_words, join_hosts, make_mesh, shares_in_words
 from compile_il.runs import MODEL_FOLDER
-from tests.parallel_run import ENGINES_AND_SOURCES, TWO, both_engines
+from tests.parallel_run import ENGINES_AND_SOURCES, both_engines
 
 LIMIT = 600
 """Seconds after which a process is given up."""
@@ -83,7 +83,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         finish(process)
     first, second = (json.loads((tmp_path / f"out.{i}.json").read_text()) for i in range(2))
     assert first == second
-    assert set(first["engines"]) == set(TWO)
+    assert set(first["engines"]) == set(ENGINES_AND_SOURCES)
     assert_same(first["engines"], 2)
     assert (tmp_path / "run" / MODEL_FOLDER).is_dir()
     assert len((tmp_path / "run" / "log.jsonl").read_text().splitlines()) == 2  # one process writes, once an iteration

@@ -157,3 +157,26 @@ def test_the_whole_loss(settings: dict[str, Any], continuous: bool, told: bool) 
     found = eqx.filter_jit(make_losses(config, RATE, MAX_LENGTH))(skills, batch, keys, jnp.array(0)).total
     expected = [twin_loss(skills, demos, i, keys[i], config, told) for i in range(len(LENGTHS))]
     np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_one_segment_with_a_gaussian_code_is_a_plain_vae(continuous: bool) -> None:
+    """One vector for the whole demonstration, read after its last step: the paper's VAE-BC, but for its stop."""
+    config, demos = dataclasses.replace(CONFIG, num_segments=1, **GAUSSIAN), demonstrations(continuous)
+    skills = networks(demos, config)
+    keys = jax.random.split(jax.random.key(1), len(LENGTHS))
+    batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
+    found = eqx.filter_jit(make_losses(config, RATE, MAX_LENGTH))(skills, batch, keys, jnp.array(0)).terms
+    p = recognition_of(skills.recognition)
+    for i, length in enumerate(LENGTHS):
+        observations, vectors, everything = demos.observations[i], action_vectors(demos, i), np.ones(length + 1)
+        last = twin.lstm_pass(p, recognition_inputs(skills, observations, vectors)[:length], everything[:-1])[-1]
+        mean, log_variance = np.split(twin.affine(p.code_weight, p.code_bias, last), 2)
+        noise = jax.random.normal(jax.random.split(jax.random.split(keys[i])[1])[0], (1, len(mean)))[0]
+        code = mean + np.exp(log_variance / 2) * np.asarray(noise)
+        views = seen_by_policies(skills, observations, vectors, everything)
+        probs = [action_prob(skills, views[t], vector, code, FLOOR) for t, vector in enumerate(vectors)]
+        kl = np.sum(np.exp(log_variance) + mean**2 - 1 - log_variance) / 2
+        np.testing.assert_allclose(found["reconstruction"][i], -np.sum(np.log(probs)), rtol=1e-5)
+        np.testing.assert_allclose(found["codes"][i], config.beta_codes * kl, rtol=1e-5)
+        assert found["boundaries"][i] == 0
