@@ -65,7 +65,8 @@ def fit(
       demos: demonstrations; or the name of a world (or a world), of which fresh ones are made in each step.
       config: all settings at once; those given one by one change it.
       out: a folder for the log, for checkpoints and for the model; nothing is written if None.
-      resume: whether to go on with the run in `out`, from its last checkpoint.
+      resume: whether to go on with the run in `out`, from its last checkpoint. With more iterations than before, a rate
+        or a temperature that falls does so over the new number, and so takes from there the values of the longer run.
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
       **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`. Where demonstrations have
