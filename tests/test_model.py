@@ -202,13 +202,20 @@ def test_counts_that_are_none(count: Any) -> None:
         small_model().segment(vector_demos(), count)
 
 
-def test_neighbours_change_nothing() -> None:
-    """Neither padding nor how many demonstrations there are."""
-    demos = vector_demos()
-    together = small_model().segment(demos)
+@pytest.mark.parametrize("num_segments", [3, "unknown"])
+def test_neighbours_change_nothing(num_segments: Any) -> None:
+    """Neither padding nor how many demonstrations there are; one is long enough for the others to be padded further."""
+    lengths = (5, 9, 40)
+    demos = Demonstrations.from_arrays(
+        [np.random.default_rng(n).normal(size=(n + 1, 2)).astype(np.float32) for n in lengths],
+        [np.random.default_rng(n).integers(0, 4, n) for n in lengths],
+        num_actions=4,
+    )
+    together = small_model().segment(demos, num_segments)
     for i in range(len(demos)):
-        alone = small_model().segment(demos[i : i + 1])
+        alone = small_model().segment(demos[i : i + 1], num_segments)
         np.testing.assert_allclose(alone.log_likelihood[0], together.log_likelihood[i], rtol=1e-5)
+        np.testing.assert_allclose(alone.count_probs[0], together.count_probs[i], rtol=1e-4)
         np.testing.assert_array_equal(alone.boundaries[0], together.boundaries[i])
 
 

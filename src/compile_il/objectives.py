@@ -133,7 +133,7 @@ def make_priors(config: Config, skills: Skills | RelaxedSkills, rate: float, max
     """
     longest = min(max_length, config.longest_segment or max_length)
     if isinstance(skills, Skills) and skills.durations is not None:
-        log_duration = skills.durations.log_duration(rate, longest)
+        log_duration = skills.durations.log_duration(rate, longest, config.longest_segment)
     else:
         weight = 1.0 if config.inference == "relaxed" else config.duration_weight or 0.0
         log_duration = poisson_log_duration(rate, weight, longest)

@@ -37,10 +37,19 @@ def test_a_learned_weight_begins_small_and_stays_between_0_and_1() -> None:
 
 
 def test_a_learned_factor_is_a_distribution_of_lengths() -> None:
-    found = LearnedWeight().log_duration(6.0, 40)
+    found = LearnedWeight().log_duration(6.0, 48)
     np.testing.assert_allclose(jnp.sum(jnp.exp(found[1:])), 1.0, rtol=1e-5)
-    tempered = poisson_log_duration(6.0, FIRST_WEIGHT, 40)
+    short = LearnedWeight().log_duration(6.0, 5, allowed=5)
+    np.testing.assert_allclose(jnp.sum(jnp.exp(short[1:])), 1.0, rtol=1e-5)
+    tempered = poisson_log_duration(6.0, FIRST_WEIGHT, 48)
     np.testing.assert_allclose(found[2:] - found[1], tempered[2:] - tempered[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("allowed", [None, 9])
+def test_padding_changes_no_learned_factor(allowed: int | None) -> None:
+    """However long the longest demonstration of a batch is."""
+    short, long = (LearnedWeight().log_duration(6.0, longest, allowed) for longest in (7, 300))
+    np.testing.assert_allclose(short, long[:8], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("lengths", "rises"), [([5, 6, 7, 6], True), ([1, 1, 2, 20], False)])

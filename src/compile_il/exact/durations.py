@@ -21,6 +21,8 @@ from jaxtyping import Array, Float
 FIRST_WEIGHT = 0.3
 """Where learning the weight begins; too small to do harm while nothing is known about lengths."""
 STRIDE = 10.0
+NORMED = 8.0
+"""Expected lengths up to which tempered probabilities sum to one; with a weight of 0 the sum over all has no end."""
 
 
 def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Array, " lengths"]:
@@ -52,7 +54,16 @@ class LearnedWeight(eqx.Module):
         """Between 0 and 1."""
         return jax.nn.sigmoid(STRIDE * self.position)
 
-    def log_duration(self, rate: float, longest: int) -> Float[Array, " lengths"]:
-        """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used."""
-        tempered = self.weight * poisson_log_duration(rate, 1.0, longest)
-        return tempered - logsumexp(tempered[1:])
+    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
+        """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
+
+        Args:
+          rate: λ.
+          longest: the last entry.
+          allowed: longer segments are impossible, if not None. The sum goes up to this, or to `NORMED` times λ, and
+            never depends on `longest`: what a demonstration is worth must not depend on how far it is padded.
+        """
+        normed = math.ceil(NORMED * rate)
+        normed = normed if allowed is None else min(normed, allowed)
+        tempered = self.weight * poisson_log_duration(rate, 1.0, max(longest, normed))
+        return tempered[: longest + 1] - logsumexp(tempered[1 : normed + 1])
