@@ -18,7 +18,6 @@ from compile_il.batches import (
     pick,
     rounded_batch,
     rows_filled_up,
-    sum_of_fitting,
     unpack,
 )
 from compile_il.demos import UNKNOWN
@@ -37,7 +36,7 @@ GRID = GridWorld(kind="pickup", num_tasks=2, max_steps=30)
 def loss_and_gradient(frames: Array, batch: Batch, priors: Priors, log_count: Array) -> tuple[Array, Array]:
     def loss(frames: Array) -> Array:
         likelihoods = log_likelihoods(small_model().skills, batch._replace(frames=frames), priors, log_count)
-        return sum_of_fitting(-likelihoods, batch) / jnp.maximum(jnp.sum(batch.fits), 1)
+        return -jnp.sum(jnp.where(batch.fits, likelihoods, 0.0)) / jnp.maximum(jnp.sum(batch.fits), 1)
 
     return jax.value_and_grad(loss)(frames)
 
@@ -170,6 +169,12 @@ def test_shapes_are_few() -> None:
     assert batch.boundary_labels.shape == (5, 2 * ROUND_STEPS)
     np.testing.assert_array_equal(batch.lengths, demos.lengths[rows])
     assert batch.fits.all()
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 32])
+def test_budgets_have_room_for_a_rare_long_demonstration(batch_size: int) -> None:
+    lengths = np.append(np.full(999, 100), 1000)
+    assert frame_budget(lengths, batch_size) >= 1001 + (batch_size - 1) * 101
 
 
 def test_budgets_hold_random_batches() -> None:

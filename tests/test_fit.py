@@ -17,6 +17,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from compile_il.array_files import ModelError
+from compile_il.batches import batch_of
 from compile_il.config import Config, ConfigError
 from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
@@ -315,6 +316,35 @@ def test_labels_that_together_leave_nothing(settings: dict[str, Any], labels: di
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_segments": 3, "longest_segment": 2}, r"has \d+ steps, more than 3 segments of up to 2: raise longest"),
+        ({"num_segments": None, "max_segments": 2, "supervision": "b"}, r"have 3 tasks, and max_segments is 2: raise"),
+    ],
+)
+def test_a_world_that_leaves_no_segmentation(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(DemonstrationError, match=message):
+        fit(SymbolsWorld(num_tasks=3), config=dataclasses.replace(SMALL, **settings))
+
+
+def test_a_demonstration_without_a_segmentation_teaches_nothing() -> None:
+    """One that a world makes too short for all segments leaves the loss and the gradient of the others as they are."""
+    demos = vector_demos()
+    trainer = Trainer(SMALL, make_source(demos, SMALL))
+    batch = jax.tree.map(lambda leaf: leaf[None, None], batch_of(demos, 32, demos.max_length))
+    keys = jax.random.split(jax.random.key(0), (1, 1, len(demos)))
+    gradients = jax.jit(trainer._gradients)
+    short = batch._replace(lengths=batch.lengths.copy())
+    short.lengths[0, 0, 3] = 2  # steps, of three segments
+    without = short._replace(fits=np.array([[[True, True, True, False]]]))
+    params = trainer.start().params
+    found, expected = (gradients(params, each, keys, iteration=jnp.array(0)) for each in (short, without))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    assert np.abs(found[0].total) < 1e3
+
+
 def test_a_world_whose_demonstrations_are_too_short(tmp_path: Path) -> None:
     with pytest.raises(DemonstrationError, match="too few for 4 segments"):
         fit(SymbolsWorld(num_tasks=1), config=dataclasses.replace(SMALL, num_segments=4), out=tmp_path / "run")
@@ -333,8 +363,39 @@ def test_labels_do_not_count_as_found() -> None:
 
 
 def test_training_that_diverges_is_told() -> None:
-    with pytest.raises(TrainingError, match="diverged: after iteration 3 no loss is a number"):
+    with pytest.raises(TrainingError, match=r"diverged by iteration 2\. Train again with a lower learning_rate"):
         fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=3, learning_rate=1e30))
+
+
+def test_a_last_step_that_diverges_is_told(tmp_path: Path) -> None:
+    """Its loss is still that of the weights before it."""
+    last = dataclasses.replace(SMALL, num_iterations=1, learning_rate=1e38, cooldown=0.0)
+    with pytest.raises(TrainingError, match="diverged by iteration 1"):
+        fit(vector_demos(), config=last, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_weights_that_are_no_numbers_make_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody looks, and so nothing was scored."""
+    step = Trainer.step
+
+    def spoil(self: Trainer, state: Trained, iteration: int) -> Any:
+        after, loss = step(self, state, iteration)
+        return after._replace(params=jax.tree.map(lambda leaf: leaf * jnp.nan, after.params)), loss
+
+    monkeypatch.setattr(Trainer, "step", spoil)
+    with pytest.raises(TrainingError, match="diverged by iteration 1"):
+        fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=1), progress=False)
+
+
+def test_training_that_diverges_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether anybody looks or not."""
+    seen = []
+    step = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self, state, i: seen.append(i) or step(self, state, i))
+    with pytest.raises(TrainingError, match="diverged by iteration 5"):
+        fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=100, learning_rate=1e30), progress=False)
+    assert len(seen) == 5
 
 
 def test_one_seed_that_diverges_leaves_the_others() -> None:

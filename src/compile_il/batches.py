@@ -45,12 +45,17 @@ class Batch(NamedTuple):
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     """Rows that hold a random batch all but always: the mean plus five standard deviations.
 
+    There is room for the longest demonstration and for others beside it, too: were it left out of most small batches,
+    what is learned would depend on their size.
+
     Large numbers are round ones: GPUs take sums over frames in parts of the same size, and XLA would fill up every
     array of maps to reach it.
     """
     frames = lengths + 1.0
-    room = batch_size * frames.mean() + 5 * np.sqrt(batch_size) * frames.std()
-    room = min(max(room, frames.max()), batch_size * frames.max())
+    mean, spread, longest, others = frames.mean(), frames.std(), frames.max(), batch_size - 1
+    usual = batch_size * mean + 5 * np.sqrt(batch_size) * spread
+    with_the_longest = longest + others * mean + 2 * np.sqrt(others) * spread
+    room = min(max(usual, with_the_longest), batch_size * longest)
     unit = 32 if room > 1000 else 8
     return math.ceil(room / unit) * unit
 
@@ -156,11 +161,6 @@ def _padded_sketches(demos: Demonstrations, max_length: int) -> np.ndarray:
         if len(known):
             row[: len(known)], row[len(known) :] = known, NO_SEGMENT
     return out
-
-
-def sum_of_fitting(losses: Float[Array, " B"], batch: Batch) -> Float[Array, ""]:
-    """The sum over the demonstrations that found room."""
-    return jnp.sum(jnp.where(batch.fits, losses, 0.0))
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:

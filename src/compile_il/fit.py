@@ -7,8 +7,9 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,11 +43,14 @@ from compile_il.worlds import World
 NUM_CHECKS = 20
 """How often held-out demonstrations are scored in the course of a training, where anybody looks."""
 
-_DIVERGED = "Training diverged: after iteration {} no loss is a number. Train again with a lower learning_rate."
-
 
 class TrainingError(ValueError):
     """A training that cannot go on; the message says what to change."""
+
+    @classmethod
+    def diverged(cls, iteration: int) -> Self:
+        """One in which nothing is a number any more."""
+        return cls(f"Training diverged by iteration {iteration}. Train again with a lower learning_rate.")
 
 
 def fit(
@@ -170,28 +174,29 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
         watched = bar.shown or run.traces is not None
-        began, loss = time.monotonic() - run.seconds, None
+        began = time.monotonic() - run.seconds
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, loss = trainer.step(run.state, run.iteration)
             run.iteration += 1
             run.seconds = time.monotonic() - began
             bar.advance()
-            if watched and (run.iteration % every == 0 or run.iteration == total):
-                _check(trainer, run, loss, bar)
+            if run.iteration % every == 0 or run.iteration == total:
+                if not np.isfinite(loss.total).any():
+                    raise TrainingError.diverged(run.iteration)
+                if watched:
+                    _check(trainer, run, loss, bar)
             run.save_if_due()
         run.save()
-        if loss is not None and not np.isfinite(loss.total).any():
-            raise TrainingError(_DIVERGED.format(total))
         return _best(trainer, run.state, bar)
 
 
 def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBar) -> None:
     """Scores held-out demonstrations, for the log and for the bar."""
-    if not np.isfinite(loss.total).any():
-        raise TrainingError(_DIVERGED.format(run.iteration))
     standings = compare_seeds(trainer, run.state)
     best = best_of(standings)
+    if not math.isfinite(standings[best].log_likelihood):
+        raise TrainingError.diverged(run.iteration)
     check = Check(
         iteration=run.iteration,
         seconds=round(run.seconds, 2),
@@ -253,11 +258,20 @@ def best_of(standings: list[Standing]) -> int:
 def _best(trainer: Trainer, state: Trained, bar: ProgressBar) -> Model:
     """The model with the best likelihood of held-out demonstrations."""
     models = trainer.models(state)
+    if not any(map(_has_numbers, models)):
+        raise TrainingError.diverged(trainer.config.num_iterations)
     if len(models) == 1:
         return models[0]
     standings = compare_seeds(trainer, state)
     best = best_of(standings)
+    if not math.isfinite(standings[best].log_likelihood):
+        raise TrainingError.diverged(trainer.config.num_iterations)
     values = [f"{standing.log_likelihood:.2f}" for standing in standings]
     others = ", ".join(value for seed, value in enumerate(values) if seed != best)
     bar.say(f"Kept seed {best} of {len(models)}: held-out log-likelihood {values[best]}, the others {others}.")
     return models[best]
+
+
+def _has_numbers(model: Model) -> bool:
+    """Whether all weights are numbers; the loss of the last step was that of the weights before it."""
+    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(model.skills, eqx.is_inexact_array)))

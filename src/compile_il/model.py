@@ -20,7 +20,7 @@ from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, dec
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
-from compile_il.log_space import LOG_ZERO
+from compile_il.log_space import is_impossible
 from compile_il.metrics import Scores
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
@@ -160,7 +160,7 @@ class Model:
             raise DivergedError(
                 "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
             )
-        impossible = np.flatnonzero(found.log_likelihood < LOG_ZERO / 2)
+        impossible = np.flatnonzero(is_impossible(jnp.asarray(found.log_likelihood)))
         if len(impossible):
             raise DemonstrationError(
                 f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its "

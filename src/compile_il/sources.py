@@ -70,7 +70,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     if config.supervision != "none":
         _check_told(world, config)
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
-    _check_long_enough(sample, config)
+    _check_lengths(sample, config)
     _check_effects(space_of(sample), config)
     if "z" in config.supervision:
         assert sample.truth is not None, "worlds know the truth"
@@ -115,6 +115,11 @@ def _check_told(world: World, config: Config) -> None:
             f"The world's lists have {world.num_tasks} tasks, and num_segments is {config.num_segments}: with "
             "supervision they must be equal."
         )
+    if config.num_segments is None and config.max_segments < world.num_tasks:
+        raise DemonstrationError(
+            f"The world's lists have {world.num_tasks} tasks, and max_segments is {config.max_segments}: raise it to "
+            "tell what they are."
+        )
     if "z" in config.supervision:
         _check_codes(getattr(world, "num_types", 0) - 1, config)
 
@@ -154,9 +159,14 @@ def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstr
     return kept, held_out
 
 
-def _check_long_enough(demos: Demonstrations, config: Config) -> None:
-    """Each segment has a step, but for the paper's model, whose last ones may be empty."""
-    num_segments = config.num_segments
+def _check_lengths(demos: Demonstrations, config: Config) -> None:
+    """Each segment has a step, but for the paper's model, whose last ones may be empty; none has too many."""
+    num_segments, most = config.num_segments, config.num_segments or config.max_segments
+    if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
+        raise DemonstrationError(
+            f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
+            f"up to {config.longest_segment}: raise longest_segment, or the number of segments."
+        )
     if num_segments is None or config.inference == "relaxed":
         return
     if (shortest := int(demos.lengths.min())) < num_segments:
@@ -169,12 +179,7 @@ def _check_long_enough(demos: Demonstrations, config: Config) -> None:
 def _check_possible(demos: Demonstrations, config: Config) -> None:
     """Each demonstration must have a segmentation that the settings and its labels allow."""
     most = config.num_segments or config.max_segments
-    _check_long_enough(demos, config)
-    if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
-        raise DemonstrationError(
-            f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
-            f"up to {config.longest_segment}: raise longest_segment, or the number of segments."
-        )
+    _check_lengths(demos, config)
     if demos.labels is None:
         return
     if config.inference == "relaxed":

@@ -12,9 +12,10 @@ import optax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from compile_il.batches import Batch, Supervision, batch_of, draw_batch, frame_budget, sum_of_fitting
+from compile_il.batches import Batch, Supervision, batch_of, draw_batch, frame_budget
 from compile_il.config import Config
 from compile_il.counts import labelled_counts
+from compile_il.log_space import is_impossible
 from compile_il.loss import Loss
 from compile_il.model import Model
 from compile_il.objectives import make_losses, new_skills
@@ -131,8 +132,10 @@ class Trainer:
             skills = eqx.combine(params, self._static)
             skills = skills.in_half_precision() if self.config.half_precision else skills
             losses = self._losses(skills, batch, keys, iteration)
-            sums: Loss = jax.tree.map(lambda each: sum_of_fitting(each, batch), losses)
-            return sums.total, (sums, jnp.sum(batch.fits))
+            # Of a world that seldom makes a demonstration with too few steps for all segments, say.
+            counted = batch.fits & ~is_impossible(-losses.total)
+            sums: Loss = jax.tree.map(lambda each: jnp.sum(jnp.where(counted, each, 0.0)), losses)
+            return sums.total, (sums, jnp.sum(counted))
 
         share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
         seeds = by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)

@@ -5,14 +5,14 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from compile_il.batches import Batch, batch_of
+from compile_il.batches import AnyArray, batch_of, pick, rows_filled_up
 from compile_il.demos import Demonstrations
 from compile_il.exact.known import known_from_labels
 from compile_il.exact.objective import recursion_for
 from compile_il.exact.scores import Priors, StepScores
-from compile_il.log_space import LOG_ZERO
+from compile_il.log_space import is_impossible
 
 _DEMOS_PER_CALL = 64
 
@@ -24,19 +24,26 @@ def feasible(
 
     The recursion with scores that say nothing: its likelihood is zero where nothing agrees.
     """
-    max_length = demos.max_length
+    max_length, num_rows = demos.max_length, min(len(demos), _DEMOS_PER_CALL)
     priors = Priors(jnp.zeros((num_skills,)), jnp.zeros((min(longest, max_length) + 1,)))
     parts = []
-    for first in range(0, len(demos), _DEMOS_PER_CALL):
-        some = demos[first : first + _DEMOS_PER_CALL]
-        batch = batch_of(some, some.num_frames, max_length)
-        parts.append(np.asarray(_log_ways(batch, priors, log_count, num_skills) > LOG_ZERO / 2))
+    for first in range(0, len(demos), num_rows):
+        some = demos[first : first + num_rows]
+        batch = pick(batch_of(some, some.num_frames, max_length), rows_filled_up(len(some), num_rows))
+        # Without frames, of which each part has another number: one program does for all parts.
+        labels = batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels
+        parts.append(~np.asarray(is_impossible(_log_ways(labels, priors, log_count, num_skills)))[: len(some)])
     return np.concatenate(parts)
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], num_skills: int) -> Float[Array, " B"]:
-    num_steps = batch.boundary_labels.shape[1]
+def _log_ways(
+    labels: tuple[Int[AnyArray, " B"], Int[AnyArray, "B T"], Int[AnyArray, "B T"], Int[AnyArray, "B sketch"]],
+    priors: Priors,
+    log_count: Float[Array, " counts"],
+    num_skills: int,
+) -> Float[Array, " B"]:
+    num_steps = labels[1].shape[1]
     nothing = StepScores(*(jnp.zeros((num_steps, num_skills)),) * 3)
     log_likelihood = recursion_for(num_steps).log_likelihood
 
@@ -45,5 +52,4 @@ def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], 
             nothing, priors, known_from_labels(length, boundaries, codes, sketch, num_skills), log_count
         )
 
-    labels = batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels
     return jax.vmap(ways)(*map(jnp.asarray, labels))
