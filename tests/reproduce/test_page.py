@@ -136,7 +136,12 @@ def test_notes_are_made_of_the_numbers_in_the_file() -> None:
     )
     result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named[2:]
     assert note_on("figure7", result) == ""
-    assert "7,000 iterations where the paper has 50,000;" in note_on("figure4", made_up.result("figure4"))
+    figure4 = made_up.result("figure4")
+    trained = "they were trained for 8,000 iterations and CompILE for 7,000"
+    assert f"{trained}, where the paper has 50,000; with all of them" in note_on("figure4", figure4)
+    for part in figure4["config"]["parts"].values():
+        part["config"]["num_iterations"] = 50_000
+    assert note_on("figure4", figure4).endswith("they were trained for 50,000 iterations and CompILE for 50,000.")
     assert "10 for grid-pickup and 32 for grid-visit" in note_on("figure5", made_up.result("figure5"))
     early = "after 70 iterations of relaxed training or 80 iterations of exact training."
     assert note_on("qualitative", made_up.result("qualitative")).endswith(early)

@@ -21,10 +21,9 @@ from compile_il.report.scores import interval, spread
 from compile_il.reproduce.draw import interval_cells, study_table
 from compile_il.reproduce.methods import METHODS_INTRODUCTION, methods_tables
 from compile_il.reproduce.names import TITLES, PaperName
-from compile_il.reproduce.notes import note_on
+from compile_il.reproduce.notes import longest_training, note_on
 from compile_il.reproduce.pictures import pictures_of, save_picture
-from compile_il.reproduce.studies import make_study
-from compile_il.reproduce.times import duration, time_taken
+from compile_il.reproduce.times import duration, repeated_seconds, time_taken
 from compile_il.results import RESULTS
 
 INTRODUCTION = """# The paper's tables and figures
@@ -79,17 +78,6 @@ def read_studies(results: Path) -> dict[PaperName, dict[str, Any]]:
     """Studies that have been run, in the order of the paper."""
     paths = {name: results / f"{name}.json" for name in get_args(PaperName)}
     return {name: _read(path) for name, path in paths.items() if path.exists()}
-
-
-def repeated_seconds(studies: dict[PaperName, dict[str, Any]]) -> float:
-    """Wall time of parts that train what a part of an earlier study trains; of scoring, too."""
-    trained_before, seconds = set[str](), 0.0
-    for name, result in studies.items():
-        parts = [part for part in make_study(name, result["config"]["scale"]).parts if part.name in result["figures"]]
-        trained = {part.name: part.training for part in parts if part.needs_models}
-        seconds += sum(result["figures"][part]["wall_time"] for part in trained if trained[part] in trained_before)
-        trained_before |= set(trained.values())
-    return seconds
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -150,7 +138,7 @@ def provenance(result: dict[str, Any]) -> str:
     return " ".join(
         [
             *([f"Not run yet: {'; '.join(left)}."] if left else []),
-            f"Scale: {result['config']['scale']} ({_iterations(result)}).",
+            f"Scale: {result['config']['scale']} ({'; '.join(map(_training, longest_training(result).values()))}).",
             seeds_of(result),
             f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}.",
             f"Commit: {_commits(result)}.",
@@ -170,18 +158,6 @@ def _commits(result: dict[str, Any]) -> str:
     parts = result["figures"].values()
     trained = _distinct(commit for part in parts for commit in part.get("trained_by", []))
     return _distinct(part["commit"] for part in parts) + (f", of training {trained}" if trained else "")
-
-
-def _iterations(result: dict[str, Any]) -> str:
-    """The longest training of each engine."""
-    longest: dict[str, dict[str, Any]] = {}
-    for part in result["config"]["parts"].values():
-        config = part["config"]
-        if part["surprisal"]:  # of neither engine
-            continue
-        last = longest.setdefault(config["inference"], config)
-        longest[config["inference"]] = max(last, config, key=lambda one: int(one["num_iterations"]))
-    return "; ".join(_training(config) for config in longest.values())
 
 
 def _training(config: dict[str, Any]) -> str:

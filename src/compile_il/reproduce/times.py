@@ -1,7 +1,10 @@
 """How long a study took, in words, from its result file."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
+
+from compile_il.config import Config
 
 
 def duration(seconds: float) -> str:
@@ -25,12 +28,32 @@ def time_taken(result: dict[str, Any]) -> str:
 
 def training_seconds(result: dict[str, Any]) -> float:
     """Of all models and agents. What parts that differ in scoring alone have in common was trained once."""
-    models: dict[str, float] = {}
-    for name, found in result["figures"].items():
-        part = result["config"]["parts"][name]
-        trained = json.dumps([part["world"], part.get("config")], sort_keys=True)
-        models[trained] = max(models.get(trained, 0.0), found.get("training_seconds", 0.0))
-    return sum(models.values()) + sum(found.get("learning_seconds", 0.0) for found in result["figures"].values())
+    figures, models = result["figures"], dict[str, float]()
+    for name, trained in _trainings(result).items():
+        models[trained] = max(models.get(trained, 0.0), figures[name].get("training_seconds", 0.0))
+    return sum(models.values()) + sum(found.get("learning_seconds", 0.0) for found in figures.values())
+
+
+def repeated_seconds(studies: Mapping[Any, dict[str, Any]]) -> float:
+    """Wall time of parts that train what a part of an earlier study trains; of scoring, too."""
+    trained_before, seconds = set[str](), 0.0
+    for result in studies.values():
+        trainings = _trainings(result)
+        again = [name for name, trained in trainings.items() if trained in trained_before]
+        seconds += sum(result["figures"][name]["wall_time"] for name in again)
+        trained_before |= set(trainings.values())
+    return seconds
+
+
+def _trainings(result: dict[str, Any]) -> dict[str, str]:
+    """Of each part that has models, their world and settings as one text, with those that there were not yet."""
+    by_default = Config().to_json()
+    done = {name: result["config"]["parts"][name] for name in result["figures"]}
+    return {
+        name: json.dumps([part["world"], {**by_default, **part["config"]}], sort_keys=True)
+        for name, part in done.items()
+        if "config" in part and part.get("agent", {}).get("agent") != "low-level"
+    }
 
 
 def _is_shared(result: dict[str, Any]) -> bool:
