@@ -362,6 +362,28 @@ def test_labels_do_not_count_as_found() -> None:
     assert standings[0] == standings[1]
 
 
+def test_nobody_can_say_that_labels_tell_what_they_do_not() -> None:
+    model = fit(vector_demos(), config=SMALL, num_iterations=1, num_segments=None, counts_told=True)
+    assert not model.config.counts_told
+    assert model.config.shared_termination
+
+
+class Plain:
+    """A world of somebody's own, whose objects are told apart by nothing but where they lie."""
+
+    num_tasks = 3
+
+    def __init__(self) -> None:
+        world = SymbolsWorld(num_tasks=3)
+        self.num_actions, self.episode, self.observe = world.num_actions, world.episode, world.observe
+
+
+def test_a_run_on_a_world_of_ones_own_goes_on_with_another_object(tmp_path: Path) -> None:
+    fit(Plain(), config=SMALL, num_iterations=1, out=tmp_path)
+    fit(Plain(), config=SMALL, num_iterations=2, out=tmp_path, resume=True)
+    assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2]
+
+
 def test_training_that_diverges_is_told() -> None:
     with pytest.raises(TrainingError, match=r"diverged by iteration 2\. Train again with a lower learning_rate"):
         fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=3, learning_rate=1e30))

@@ -237,10 +237,17 @@ def test_what_was_found_is_told_in_a_line() -> None:
 
 
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:
-    assert model_module._rows_per_call(vector_demos()[:1]) == 1
-    assert model_module._rows_per_call(vector_demos()) == 4
+    assert model_module._rows_per_call(vector_demos()[:1], 10) == 1
+    assert model_module._rows_per_call(vector_demos(), 10) == 4
     long = Demonstrations.from_arrays(None, [np.zeros(30_000, int)] * 5)
-    assert model_module._rows_per_call(long) == 2
+    assert model_module._rows_per_call(long, 10) == 2
+
+
+def test_many_skills_leave_room_for_fewer_demonstrations_at_once() -> None:
+    """The dense recursion has a sum for each pair of steps and each skill."""
+    demos = Demonstrations.from_arrays(None, [np.zeros(256, int)] * 300)
+    for num_skills, most in ((10, 256), (32, 128), (128, 32)):
+        assert model_module._rows_per_call(demos, num_skills) == most
 
 
 def test_skills_act_one_by_one() -> None:

@@ -125,7 +125,6 @@ def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
 def true_counts(demos: Demonstrations) -> list[int]:
     """How many segments each demonstration of a world really has."""
     truth = demos.truth
-    assert truth is not None, "worlds know the truth"
     assert truth.boundaries is not None, "worlds know their boundaries"
     return [len(inner) + 1 for inner in truth.boundaries]
 

@@ -3,7 +3,6 @@
 import contextlib
 import math
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +124,8 @@ def _settle_counts(
         demos = with_counts(demos, counts, some_empty=settings.get("inference", config.inference) == "relaxed")
         settings = settings | {"num_segments": None}
     told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None
+    if told is None:
+        settings = settings | {"counts_told": False}
     if told is not None and settings.get("num_segments", config.num_segments) is None:
         if settings.get("inference", config.inference) == "relaxed":
             settings = settings | {"num_segments": int(told.max()), "counts_told": True}
@@ -138,9 +139,8 @@ def _check_hosts(demos: Demonstrations | str | World, config: Config, *, in_fold
     """Refuses hosts with different data or settings, whose gradients would be summed all the same."""
     if jax.process_count() == 1:  # to read all data takes a while
         return
-    data = re.sub(" at 0x[0-9a-f]+", "", fingerprint(demos))  # where in memory a world lies tells nothing of it
     settings = {name: str(value) for name, value in config.to_json().items()}
-    check_same({"data": data, "out": "a folder" if in_folder else "None", **settings})
+    check_same({"data": fingerprint(demos), "out": "a folder" if in_folder else "None", **settings})
 
 
 @contextlib.contextmanager
@@ -244,7 +244,7 @@ def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
         except DivergedError:
             standings.append(Standing(math.nan, None))
             continue
-        true = held_out.truth.boundaries if held_out.truth is not None else None
+        true = held_out.truth.boundaries
         accuracy = boundary_accuracy(found.boundaries, true) if true is not None else None
         standings.append(Standing(float(found.log_likelihood.mean()), accuracy))
     return standings

@@ -18,6 +18,7 @@ from compile_il.config import Config
 from compile_il.counts import Counts, counts_by_labels, told_counts, unknown_count
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.exact.objective import DENSE, recursion_for
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
 from compile_il.log_space import is_impossible
@@ -30,6 +31,8 @@ from compile_il.segments import Segments, join_segments, score
 from compile_il.sources import check_codes, not_demonstrations
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
+_SUMS_PER_CALL = 1 << 28
+"""Segments of a skill, each from one step to another, that the dense recursion sums in one call: a few gigabytes."""
 _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
 
 
@@ -149,7 +152,7 @@ class Model:
             check_usable(demos.labels, counts.argmax(axis=1))
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
         keys = None if seed is None else jax.random.split(jax.random.key(seed), len(demos))
-        num_rows = _rows_per_call(demos)
+        num_rows = _rows_per_call(demos, self.config.num_skills)
         parts = []
         for first in range(0, len(demos), num_rows):
             some = slice(first, first + num_rows)
@@ -330,7 +333,10 @@ def _segment_some(
     )
 
 
-def _rows_per_call(demos: Demonstrations) -> int:
+def _rows_per_call(demos: Demonstrations, num_skills: int) -> int:
     """How many demonstrations one call takes: a power of two, to compile few programs, and fewer of long ones."""
-    room = max(_STEPS_PER_CALL // demos.max_length, 1)
-    return 1 << (min(len(demos), _DEMOS_PER_CALL, room) - 1).bit_length()
+    room = _STEPS_PER_CALL // demos.max_length
+    if recursion_for(demos.max_length) is DENSE:
+        room = min(room, _SUMS_PER_CALL // (demos.max_length**2 * num_skills))
+    most = min(_DEMOS_PER_CALL, 1 << max(room, 1).bit_length() - 1)
+    return min(most, 1 << (len(demos) - 1).bit_length())

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ class Segments:
     count_probs: list[NDArray[np.float32]]
     """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
     log_likelihood: NDArray[np.float32]
-    """Of the actions; found by the recognition model, of the actions together with this segmentation."""
+    """Of the actions; found by the recognition model, of the actions together with this segmentation. A score, for
+    comparing demonstrations, or models of the same settings: weights of lengths and of terminations are in it.
+    """
 
     def __repr__(self) -> str:
         return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
@@ -33,7 +36,7 @@ class Segments:
         """How many segments were found in each demonstration."""
         return np.array([len(skills) for skills in self.skills])
 
-    @property
+    @cached_property
     def labels(self) -> list[NDArray[np.int32]]:
         """The skill of each step."""
         lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import math
+import re
 from typing import Any, NamedTuple
 
 import jax
@@ -73,7 +74,6 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     _check_lengths(sample, config)
     _check_effects(space_of(sample), config)
     if "z" in config.supervision:
-        assert sample.truth is not None, "worlds know the truth"
         _check_codes(max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)]), config)
     limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
     return Source(
@@ -288,7 +288,7 @@ def _moments(values: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.floa
 def fingerprint(demos: Demonstrations | str | World) -> str:
     """A name for the data, the same only for the same data: a run is resumed with what it was started with."""
     if not isinstance(demos, Demonstrations):
-        return f"world {demos}"
+        return re.sub(" at 0x[0-9a-f]+", "", f"world {demos}")  # where in memory a world lies tells nothing of it
     digest = hashlib.sha256()
     for name, stored in zip(demos.storage._fields, demos.storage, strict=True):
         arrays = (stored.values, stored.counts) if isinstance(stored, Ragged) else (np.array(str(stored)),)

@@ -54,7 +54,7 @@ class Report:
         for path in self.demos:
             demos = Demonstrations.load(path)
             found = model.segment(demos, self.num_segments, **how)
-            known = demos.truth is not None and demos.truth.boundaries is not None
+            known = demos.truth.boundaries is not None
             scores = scores_of(model, demos, found, self.num_segments, **how) if known else None
             sets.append(Shown(name=path.stem, demos=demos, found=found, scores=scores))
         title = f"Skills of {self.model.name}"

@@ -66,7 +66,7 @@ class Segment:
         with replace_file(target) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows_of(found)))
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
-        if demos.truth is not None and demos.truth.boundaries is not None:
+        if demos.truth.boundaries is not None:
             scores = scores_of(model, demos, found, self.num_segments, **how)
             say(
                 console,

@@ -59,7 +59,7 @@ def told_by(
     in_segment = jnp.cumsum(boundaries == 1) == jnp.arange(num_segments)[:, None]
     by_step = jnp.max(jnp.where(in_segment & (all_told | (count == 1)), codes, UNKNOWN), axis=1)
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
-    codes_told = jnp.where(by_segment >= 0, by_segment, jnp.maximum(by_step, UNKNOWN))
+    codes_told = jnp.where(by_segment >= 0, by_segment, by_step)
     ends = jnp.where(jnp.arange(num_segments) < count - 1, jnp.append(inner, length), length)
     return Told(ends, codes_told, jnp.asarray(count), jnp.any(sketch == NO_SEGMENT))
 
