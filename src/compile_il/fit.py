@@ -173,7 +173,7 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
     with ProgressBar(total, run.iteration, progress) as bar:
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
-        watched = bar.shown or run.traces is not None
+        watched = bar.shown or run.log is not None
         began = time.monotonic() - run.seconds
         while run.iteration < total:
             run.stop_if_asked(total)
@@ -206,11 +206,11 @@ def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBa
         boundary_accuracy=standings[best].boundary_accuracy,
     )
     bar.tell(check)
-    if run.traces is not None:
+    if run.log is not None:
         paid = [_in_terms(loss, seed) for seed in range(len(standings))]
         by_seed = [standing._asdict() | each for standing, each in zip(standings, paid, strict=True)]
         annealed = _annealed(trainer.config, run.iteration - 1)
-        run.traces.log.write(check._asdict() | paid[best] | annealed | {"by_seed": by_seed})
+        run.log.write(check._asdict() | paid[best] | annealed | {"by_seed": by_seed})
 
 
 def _in_terms(loss: Loss, seed: int) -> dict[str, float]:

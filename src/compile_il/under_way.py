@@ -38,7 +38,7 @@ class Traces(NamedTuple):
 
     checkpoints: Checkpoints
     checkpoint_seconds: float
-    log: TrainingLog
+    log: TrainingLog | None = None
 
 
 @dataclasses.dataclass
@@ -55,6 +55,11 @@ class UnderWay(Generic[State]):
 
     def __post_init__(self) -> None:
         self._saved = time.monotonic()
+
+    @property
+    def log(self) -> TrainingLog | None:
+        """Where there is one."""
+        return None if self.traces is None else self.traces.log
 
     def save(self) -> None:
         """Writes a checkpoint."""

@@ -267,8 +267,8 @@ def _tell(run: UnderWay[Any], rows: list[Row], bar: ProgressBar) -> None:
     means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
     average = Row(**(best._asdict() | means))
     bar.tell(average)
-    if run.traces is not None:
-        run.traces.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
+    if run.log is not None:
+        run.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
 
 
 def _compared(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Players:

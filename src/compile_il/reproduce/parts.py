@@ -25,10 +25,10 @@ from compile_il.reproduce.versions import commits_of, sign
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trainer
-from compile_il.under_way import Stopped
+from compile_il.under_way import CHECKPOINT_SECONDS, Traces, UnderWay
 from compile_il.worlds import make_world
 
-CHECKPOINT_SECONDS = 60.0
+TELL_SECONDS = 10.0
 DONE = "part.json"
 TRAINING_TASKS = 3
 """Of each demonstration that models are trained on."""
@@ -186,27 +186,25 @@ def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
         start = trainer.start()
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
         commits = commits_of(folder) if last.iteration else []
-        state, seconds, began = trainer.place(last.state), last.seconds, time.monotonic()
         if last.iteration:
             say(f"goes on after {last.iteration} of {total} iterations")
-        saved = told = began
-        for iteration in range(last.iteration, total):
-            state, _ = trainer.step(state, iteration)
-            now = time.monotonic()
-            if now - told > 10:
-                jax.block_until_ready(state)
-                say(f"{iteration + 1} of {total} iterations")
-                told = now
-            if request.requested or now - saved > CHECKPOINT_SECONDS or iteration + 1 == total:
-                jax.block_until_ready(state)
-                seconds = last.seconds + time.monotonic() - began
-                with request.unbroken():
-                    commits = sign(folder, commits)
-                    checkpoints.save(Checkpoint(state, iteration + 1, seconds))
-                saved = now
-            if request.requested:
-                raise Stopped(iteration + 1, total)
-    return Learned(trainer.models(state), seconds, commits)
+        if last.iteration < total:
+            commits = sign(folder, commits)
+        traces = Traces(checkpoints, CHECKPOINT_SECONDS)
+        run = UnderWay(trainer.place(last.state), last.iteration, last.seconds, request, traces)
+        began = told = time.monotonic()
+        while run.iteration < total:
+            run.stop_if_asked(total)
+            run.state, _ = trainer.step(run.state, run.iteration)
+            run.iteration += 1
+            if run.iteration == total or time.monotonic() - told > TELL_SECONDS:
+                jax.block_until_ready(run.state)
+                told = time.monotonic()
+                say(f"{run.iteration} of {total} iterations")
+            run.seconds = last.seconds + time.monotonic() - began
+            run.save_if_due()
+        run.save()
+    return Learned(trainer.models(run.state), run.seconds, commits)
 
 
 def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
