@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compile_il import model as model_module
-from compile_il.config import Config
+from compile_il.config import Config, ConfigError
 from compile_il.counts import unknown_count
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact import objective
@@ -202,6 +202,11 @@ def test_counts_that_are_none(count: Any) -> None:
         small_model().segment(vector_demos(), count)
 
 
+def test_a_largest_number_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"max_segments is 0: use at least 1\."):
+        small_model().segment(vector_demos(), "unknown", max_segments=0)
+
+
 @pytest.mark.parametrize("num_segments", [3, "unknown"])
 def test_neighbours_change_nothing(num_segments: Any) -> None:
     """Neither padding nor how many demonstrations there are; one is long enough for the others to be padded further."""
@@ -221,7 +226,7 @@ def test_neighbours_change_nothing(num_segments: Any) -> None:
 
 def test_the_prior_over_the_number_of_segments_is_one() -> None:
     for cost in (0.0, 2.0):
-        prior = np.exp(unknown_count(Config(num_segments=None, segment_cost=cost)))
+        prior = np.exp(unknown_count(12, cost))
         np.testing.assert_allclose(prior.sum(), 1.0, rtol=1e-6)
         np.testing.assert_allclose(prior[2:] / prior[1:-1], np.exp(-cost), rtol=1e-5)
         assert prior[0] == 0

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.config import Config
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.log_space import LOG_ZERO
 
@@ -16,10 +15,10 @@ Counts = Sequence[int] | NDArray[np.integer]
 """One number of segments for each demonstration."""
 
 
-def unknown_count(config: Config) -> Float[Array, " counts"]:
-    """Log p(M) where it is not known, up to `max_segments`: each further segment costs `segment_cost`."""
-    counts = jnp.arange(config.max_segments + 1)
-    costs = jnp.where(counts == 0, LOG_ZERO, -config.segment_cost * counts)
+def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
+    """Log p(M) where it is not known, up to the most segments there may be: each further segment costs so much."""
+    counts = jnp.arange(most + 1)
+    costs = jnp.where(counts == 0, LOG_ZERO, -cost * counts)
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
 
 

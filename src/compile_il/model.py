@@ -50,6 +50,8 @@ class Model:
 
     skills: AnySkills
     config: Config
+    """Settings with a value for each whose default depends on others (`Config.settled`): to train with other ones, begin
+    with those that were given, not with these."""
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
     world: str | None = None
@@ -240,7 +242,8 @@ class Model:
             if num_segments != "unknown":
                 raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
             most = self.config.max_segments if max_segments is None else max_segments
-            row = unknown_count(dataclasses.replace(self.config, max_segments=most))
+            config = dataclasses.replace(self.config, max_segments=most)  # which refuses what cannot be
+            row = unknown_count(config.max_segments, config.segment_cost)
             return np.tile(np.asarray(row, np.float32), (len(demos), 1))
         given = told_counts(num_segments, demos, some_empty=some_empty)
         return np.asarray(jax.vmap(lambda m: exactly(m, int(given.max())))(jnp.asarray(given)))

@@ -116,7 +116,8 @@ def make_losses(config: Config, rate: float, max_length: int) -> Losses:
     if config.inference == "relaxed":
         return _relaxed(config, rate)
     count = config.num_segments
-    log_count = unknown_count(config) if count is None else exactly(count, count)
+    unknown = unknown_count(config.max_segments, config.segment_cost)
+    log_count = unknown if count is None else exactly(count, count)
 
     def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         del keys, iteration  # nothing is drawn, and nothing changes on the way

@@ -226,9 +226,9 @@ def _check_feasible(demos: Demonstrations, config: Config) -> None:
     """What single labels do not show: together they may leave no segmentation."""
     count = config.num_segments
     if count is None:
-        log_count = unknown_count(config)
+        log_count = unknown_count(config.max_segments)
     elif config.inference == "relaxed":  # whose last segments may be empty
-        log_count = unknown_count(dataclasses.replace(config, max_segments=count))
+        log_count = unknown_count(count)
     else:
         log_count = exactly(count, count)
     agrees = feasible(demos, config.num_codes, config.longest_segment or demos.max_length, log_count)
