@@ -50,8 +50,8 @@ class Model:
 
     skills: AnySkills
     config: Config
-    """Settings with a value for each whose default depends on others (`Config.settled`): to train with other ones, begin
-    with those that were given, not with these."""
+    """With a value for each setting whose default depends on others (`Config.settled`): to train with other settings,
+    begin with those that were given, not with these."""
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
     world: str | None = None
