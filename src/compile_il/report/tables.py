@@ -27,6 +27,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "meaning": scores.meaning,
     "relaxed-pickup": scores.relaxed_pickup,
     "low-temperatures": scores.low_temperatures,
+    "cut-gradients": scores.cut_gradients,
     "told-gaussian": scores.told_gaussian,
     "told-gaussian-experts": scores.told_gaussian_experts,
     "variants": scores.variants,

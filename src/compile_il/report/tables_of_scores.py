@@ -184,6 +184,27 @@ def low_temperatures() -> str:
     return markdown_table(["iterations", *(f"temperature {tau}" for tau in found)], rows)
 
 
+EARLY_CHECK = 4
+"""Of eight in a training, at about a quarter of its iterations."""
+
+
+def cut_gradients() -> str:
+    """What short trainings of small networks reach, by temperature and by whether long gradients are cut."""
+    rows = []
+    for temperature in ("1", "0.1", "0.01"):
+        sides = [read_result(f"temperature-{temperature}-{side}-cpu")["figures"] for side in ("free", "cut")]
+        early = [figures["curve"][EARLY_CHECK]["validation"]["3"]["boundary_accuracy"] for figures in sides]
+        late = [
+            [seed["boundary_accuracy"] for seed in figures[decoder]["3"]]
+            for decoder in ("scores", "scores, exact decoder")
+            for figures in sides
+        ]
+        rows.append([temperature, *map(spread, [*early, *late])])
+    first = sides[0]["curve"][EARLY_CHECK]["iteration"]
+    whens = (f"after {first:,}", f"after {sides[0]['iterations']:,}", "exact decoder")
+    return markdown_table(["temperature", *(f"{when}: {how}" for when in whens for how in ("free", "cut"))], rows)
+
+
 def told_gaussian() -> str:
     """Where boundaries lie while Gaussian codes are told, seed by seed, by the weight of the boundaries' prior."""
     weights = ("0.1", "0.01")
