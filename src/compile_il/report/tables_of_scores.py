@@ -184,25 +184,30 @@ def low_temperatures() -> str:
     return markdown_table(["iterations", *(f"temperature {tau}" for tau in found)], rows)
 
 
-EARLY_CHECK = 4
-"""Of eight in a training, at about a quarter of its iterations."""
-
-
 def cut_gradients() -> str:
     """What short trainings of small networks reach, by temperature and by whether long gradients are cut."""
     rows = []
-    for temperature in ("1", "0.1", "0.01"):
-        sides = [read_result(f"temperature-{temperature}-{side}-cpu")["figures"] for side in ("free", "cut")]
-        early = [figures["curve"][EARLY_CHECK]["validation"]["3"]["boundary_accuracy"] for figures in sides]
+    for temperature, length in (("1", ""), ("0.1", ""), ("0.01", ""), ("0.01", "-long")):
+        sides = [read_result(f"temperature-{temperature}-{side}{length}-cpu")["figures"] for side in ("free", "cut")]
         late = [
             [seed["boundary_accuracy"] for seed in figures[decoder]["3"]]
             for decoder in ("scores", "scores, exact decoder")
             for figures in sides
         ]
-        rows.append([temperature, *map(spread, [*early, *late])])
-    first = sides[0]["curve"][EARLY_CHECK]["iteration"]
-    whens = (f"after {first:,}", f"after {sides[0]['iterations']:,}", "exact decoder")
-    return markdown_table(["temperature", *(f"{when}: {how}" for when in whens for how in ("free", "cut"))], rows)
+        seeds = f"{len(late[0])} seeds"
+        rows.append(
+            [temperature, f"{sides[0]['iterations']:,}", seeds, *map(spread, [*map(at_a_quarter, sides), *late])]
+        )
+    whens = ("a quarter", "the end", "exact decoder")
+    sides_of = [f"{when}: {how}" for when in whens for how in ("free", "cut")]
+    return markdown_table(["temperature", "iterations", "", *sides_of], rows)
+
+
+def at_a_quarter(figures: dict[str, Any]) -> list[float]:
+    """Boundaries on validation levels at the first check after a quarter of a training."""
+    check = next(check for check in figures["curve"] if check["iteration"] >= figures["iterations"] / 4)
+    found: list[float] = check["validation"]["3"]["boundary_accuracy"]
+    return found
 
 
 def told_gaussian() -> str:
