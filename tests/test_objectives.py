@@ -13,6 +13,7 @@ from scipy.stats import norm, poisson
 from compile_il.actions import ActionCoding
 from compile_il.batches import batch_of
 from compile_il.config import Config
+from compile_il.demos import Demonstrations
 from compile_il.loss import Loss
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import make_losses, make_priors, new_skills, temperature_at
@@ -53,6 +54,23 @@ def test_the_density_of_continuous_actions(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     likeliest = coding.most_probable(jnp.asarray(outputs.reshape(-1, 3)[0]))
     np.testing.assert_allclose(likeliest, outputs.reshape(-1, 3)[0] * spread + mean, rtol=1e-5)
+
+
+def test_a_column_of_actions_that_never_changes_says_nothing_and_is_given_back() -> None:
+    """Whatever networks put out there, likelihoods are those of the other columns, and the action is exactly right."""
+    rng = np.random.default_rng(0)
+    observations, actions = [rng.normal(size=(9, 2))] * 3, [rng.normal(size=(8, 2))] * 3
+    demos = Demonstrations.from_arrays(observations, actions)
+    wide = Demonstrations.from_arrays(observations, [np.insert(each, 1, 0.3, axis=1) for each in actions])
+    narrow_coding, coding = (ActionCoding(space_of(each), scaling_of(each), 0.5) for each in (demos, wide))
+    outputs, log_sigma = jax.random.normal(jax.random.key(0), (2, 4, 3))
+    others = jnp.array([0, 2])
+    for given, wider in zip(demos.actions[0], wide.actions[0], strict=True):
+        narrow_action, action = jnp.asarray(given), jnp.asarray(wider)
+        expected = narrow_coding.log_prob(outputs[:, others], log_sigma[:, others], narrow_action)
+        np.testing.assert_allclose(coding.log_prob(outputs, log_sigma, action), expected, rtol=1e-5)
+        assert coding.vector(action)[1] == 0
+    assert coding.most_probable(outputs[0])[1] == np.float32(0.3)
 
 
 def test_losses_follow_the_temperature() -> None:

@@ -13,7 +13,8 @@ class ActionCoding(eqx.Module):
 
     Continuous actions are Gaussian with a spread that is learned but never falls below a floor: without one the policy
     term grows without bound as the spread shrinks and drowns all others, and boundaries decay. A spread that has come
-    to the floor stays there: no gradient reaches what lies below.
+    to the floor stays there: no gradient reaches what lies below. A column that is the same in all of the data has a
+    spread of zero: there is nothing to learn about it, so it counts for nothing, and it is acted as it is.
     """
 
     mean: Float[Array, " A"]
@@ -33,7 +34,8 @@ class ActionCoding(eqx.Module):
         """An action as networks see it."""
         if self.num_actions:
             return jax.nn.one_hot(action, self.num_actions)
-        return (action - jax.lax.stop_gradient(self.mean)) / jax.lax.stop_gradient(self.spread)
+        mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
+        return (action - mean) / jnp.where(spread == 0, 1.0, spread)
 
     def in_half(self) -> "ActionCoding":
         """The same: data are scaled before they are rounded."""
@@ -47,7 +49,7 @@ class ActionCoding(eqx.Module):
         if self.num_actions:
             return jax.nn.log_softmax(outputs) @ given
         sigma = jnp.maximum(jnp.exp(log_sigma), self.sigma_floor)
-        return jnp.sum(jax.scipy.stats.norm.logpdf(given, outputs, sigma), axis=-1)
+        return jnp.sum(jax.scipy.stats.norm.logpdf(given, outputs, sigma), axis=-1, where=self.spread > 0)
 
     def most_probable(self, outputs: Float[Array, " width"]) -> Shaped[Array, "*A"]:
         """The action at which a policy's distribution is highest."""

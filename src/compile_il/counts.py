@@ -64,9 +64,14 @@ def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty
         short = int(np.argmax(given > demos.lengths))
         raise DemonstrationError(
             f"Demonstration {short} has {demos.lengths[short]} steps, too few for {given[short]} segments: "
-            "lower num_segments, or leave it out."
+            f"lower num_segments, give a list with one for each demonstration, or {without_short(given[short])}."
         )
     return given
+
+
+def without_short(num_segments: int | np.integer) -> str:
+    """What to do about demonstrations that have fewer steps than segments."""
+    return f"leave out what is too short: demos[demos.lengths >= {num_segments}]"
 
 
 def whole_counts(told: int | Counts, num_demos: int, name: str = "num_segments") -> NDArray[np.integer]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.config import Config, ConfigError
-from compile_il.counts import labelled_counts, unknown_count
+from compile_il.counts import labelled_counts, unknown_count, without_short
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.exact.effects import total
@@ -172,7 +172,8 @@ def _check_lengths(demos: Demonstrations, config: Config) -> None:
     if (shortest := int(demos.lengths.min())) < num_segments:
         raise DemonstrationError(
             f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {num_segments} segments: "
-            "lower num_segments, or leave it out."
+            "lower num_segments, give a list with one for each demonstration, or None where it is not known; or "
+            f"{without_short(num_segments)}."
         )
 
 
@@ -263,8 +264,8 @@ def scaling_of(demos: Demonstrations) -> Scaling:
     nothing = np.zeros((0,), np.float32)
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
-    seen = _moments(frames) if vectors else (nothing, nothing)
-    done = _moments(actions) if continuous else (nothing, nothing)
+    seen = _moments(frames, of_constants=1.0) if vectors else (nothing, nothing)
+    done = _moments(actions, of_constants=0.0) if continuous else (nothing, nothing)
     return Scaling(*map(jnp.asarray, (*seen, *done, _changes(demos))))
 
 
@@ -278,11 +279,11 @@ def _changes(demos: Demonstrations) -> NDArray[np.float32]:
     return total(frames[some + 1].astype(np.float32)) - total(frames[some].astype(np.float32))
 
 
-def _moments(values: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and spread of each column, whatever its unit; the spread of a constant is called one."""
+def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and spread of each column, whatever its unit, and what to call the spread of constants."""
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     constant = spread <= _LEAST_SPREAD * np.abs(mean)
-    return mean.astype(np.float32), np.where(constant, 1.0, spread).astype(np.float32)
+    return mean.astype(np.float32), np.where(constant, of_constants, spread).astype(np.float32)
 
 
 def fingerprint(demos: Demonstrations | str | World) -> str:
