@@ -167,7 +167,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
-    losses = make_losses(trainer.config, trainer.rate, source.max_length)
+    losses = make_losses(trainer.config, trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
     steps = [milliseconds_in_a_row(whole, warm_up, repeats) for _ in range(4)]

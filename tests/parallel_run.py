@@ -38,13 +38,14 @@ def losses_of(source: Any, engine: str, num_devices: int | None) -> dict[str, An
 
 
 def some_data(seed: int = 0) -> Any:
-    """Twenty random walks."""
+    """Twenty random walks, one of which is long."""
     import numpy as np
 
     from compile_il.demos import Demonstrations
 
     rng = np.random.default_rng(seed)
     lengths = rng.integers(5, 9, 20)
+    lengths[3] = 60
     frames = [rng.normal(size=(n + 1, 2)).astype(np.float32) for n in lengths]
     return Demonstrations.from_arrays(frames, [rng.integers(0, 3, n) for n in lengths], num_actions=3)
 

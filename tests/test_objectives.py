@@ -80,13 +80,13 @@ def test_losses_follow_the_temperature() -> None:
     annealed = dataclasses.replace(annealed, temperature=2.0, final_temperature=0.1)
     skills = new_skills(annealed, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
-    falling = eqx.filter_jit(make_losses(annealed, 3.0, 9))
+    falling = eqx.filter_jit(make_losses(annealed, 3.0))
     first, later = (np.asarray(falling(skills, batch, keys, jnp.array(i)).total) for i in (0, 3))
     assert (np.abs(later - first) > 1e-2).all()
     for i, found in ((0, first), (3, later)):
         value = float(temperature_at(annealed, jnp.array(i)))
         fixed = dataclasses.replace(annealed, temperature=value, final_temperature=None)
-        expected = eqx.filter_jit(make_losses(fixed, 3.0, 9))(skills, batch, keys, jnp.array(0))
+        expected = eqx.filter_jit(make_losses(fixed, 3.0))(skills, batch, keys, jnp.array(0))
         np.testing.assert_allclose(found, expected.total, rtol=1e-5)
 
 
@@ -98,7 +98,7 @@ def test_a_loss_is_told_in_its_terms_by_name() -> None:
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
 
     def loss(**weights: float) -> Loss:
-        losses = make_losses(dataclasses.replace(config, **weights), 3.0, 9)
+        losses = make_losses(dataclasses.replace(config, **weights), 3.0)
         found: Loss = eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0))
         return found
 

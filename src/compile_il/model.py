@@ -26,6 +26,7 @@ from compile_il.metrics import Scores
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
+from compile_il.rooms import alike_in_length, cost_of
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.segments import Segments, join_segments, score
 from compile_il.sources import check_codes, not_demonstrations
@@ -154,13 +155,15 @@ class Model:
             check_usable(demos.labels, counts.argmax(axis=1))
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
         keys = None if seed is None else jax.random.split(jax.random.key(seed), len(demos))
-        num_rows = _rows_per_call(demos, self.config.num_skills)
-        parts = []
-        for first in range(0, len(demos), num_rows):
-            some = slice(first, first + num_rows)
-            some_keys = None if keys is None else keys[some]
-            parts.append(_segment_some(find, demos[some], counts[some], some_keys, num_rows))
-        found = join_segments(parts)
+        places, parts = [], []
+        for alike in alike_in_length(demos.lengths, cost_of(self.config)):
+            num_rows = _rows_per_call(demos[alike], self.config.num_skills)
+            for first in range(0, len(alike), num_rows):
+                some = alike[first : first + num_rows]
+                some_keys = None if keys is None else keys[some]
+                places.append(some)
+                parts.append(_segment_some(find, demos[some], counts[some], some_keys, num_rows))
+        found = join_segments(parts, np.concatenate(places))
         if np.isnan(found.log_likelihood).any():
             raise DivergedError(
                 "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."

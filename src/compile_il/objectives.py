@@ -105,13 +105,12 @@ def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray)
     )
 
 
-def make_losses(config: Config, rate: float, max_length: int) -> Losses:
+def make_losses(config: Config, rate: float) -> Losses:
     """The losses that settings ask for.
 
     Args:
       config: the settings.
       rate: expected length of a segment.
-      max_length: steps of the longest demonstration.
     """
     if config.inference == "relaxed":
         return _relaxed(config, rate)
@@ -121,7 +120,8 @@ def make_losses(config: Config, rate: float, max_length: int) -> Losses:
 
     def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         del keys, iteration  # nothing is drawn, and nothing changes on the way
-        likelihoods = log_likelihoods(skills, batch, make_priors(config, skills, rate, max_length), log_count)
+        priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
+        likelihoods = log_likelihoods(skills, batch, priors, log_count)
         return Loss(-likelihoods, terms={})
 
     return losses

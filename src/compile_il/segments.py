@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +44,20 @@ class Segments:
         return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
 
 
-def join_segments(parts: Sequence[Segments]) -> Segments:
-    """What was found in all parts, in order."""
+def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segments:
+    """What was found in all parts; places are those of their demonstrations, one part after the other."""
+    order = np.argsort(places)
+
+    def joined(name: str) -> list[NDArray[Any]]:
+        entries = [entry for part in parts for entry in getattr(part, name)]
+        return [entries[i] for i in order]
+
     return Segments(
-        boundaries=[entry for part in parts for entry in part.boundaries],
-        skills=[entry for part in parts for entry in part.skills],
-        boundary_probs=[entry for part in parts for entry in part.boundary_probs],
-        count_probs=[entry for part in parts for entry in part.count_probs],
-        log_likelihood=np.concatenate([part.log_likelihood for part in parts]),
+        boundaries=joined("boundaries"),
+        skills=joined("skills"),
+        boundary_probs=joined("boundary_probs"),
+        count_probs=joined("count_probs"),
+        log_likelihood=np.array(joined("log_likelihood")),
     )
 
 

@@ -12,7 +12,7 @@ import optax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from compile_il.batches import Batch, Supervision, batch_of, draw_batch, frame_budget
+from compile_il.batches import Batch, Supervision, draw_batch, frame_budget
 from compile_il.config import Config
 from compile_il.counts import labelled_counts
 from compile_il.log_space import is_impossible
@@ -20,11 +20,16 @@ from compile_il.loss import Loss
 from compile_il.model import Model
 from compile_il.objectives import make_losses, new_skills
 from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
+from compile_il.rooms import Group, cost_of, groups_of, make_rooms, stacked
 from compile_il.sources import Source, scaling_of
 from compile_il.worlds import World, name_of
 
 BATCHES_AHEAD = 32
 """Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
+
+
+Block = tuple[Group, ...]
+"""Batches of some iterations, of all seeds, in shares for devices: each array is iterations x seeds x shares x ..."""
 
 
 class Trained(NamedTuple):
@@ -56,14 +61,15 @@ class Trainer:
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
         self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
-        self._losses = make_losses(self.config, self.rate, source.max_length)
+        self._losses = make_losses(self.config, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
         self._share_size = self.batch_size // self.mesh.size
         self.num_frames = frame_budget(source.demos.lengths, self._share_size)
+        self._rooms = make_rooms(source.demos.lengths, self.batch_size, self.mesh.size, cost_of(self.config))
         self._step = jax.jit(self._train_step, donate_argnums=0)
         self._ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
-        self._drawn: tuple[int, Batch] | None = None
+        self._drawn: tuple[int, Block] | None = None
 
     def start(self) -> Trained:
         """Fresh parameters."""
@@ -86,7 +92,7 @@ class Trainer:
             self._drawn = block, self._draw_block(block * self._ahead)
         return self._step(state, self._drawn[1], iteration % self._ahead, iteration)
 
-    def _draw_block(self, first: int) -> Batch:
+    def _draw_block(self, first: int) -> Block:
         """Fresh batches for a block of iterations, iterations x seeds x shares, each demonstration with its own key."""
         keys = _keys_of_block(self.batch_key, first, self._ahead, self.config.num_seeds, self.batch_size)
         keys = keys.reshape(*keys.shape[:2], self.mesh.size, self._share_size)
@@ -94,10 +100,10 @@ class Trainer:
             keys = shared_out(self.mesh, keys, axis=2)
         assert self.source.world is not None, "data is not drawn"
         sizes = (self.num_frames, self.source.max_length)
-        return _draw_batches(self.source.world, keys, *sizes, self.config.supervision)
+        return (Group(_draw_batches(self.source.world, keys, *sizes, self.config.supervision), None),)
 
     def _train_step(
-        self, state: Trained, block: Batch, index: Int[Array, ""] | int, iteration: Int[Array, ""] | int
+        self, state: Trained, block: Block, index: Int[Array, ""] | int, iteration: Int[Array, ""] | int
     ) -> tuple[Trained, Loss]:
         batches = jax.tree.map(lambda leaf: leaf[index], block)
         keys = jax.random.split(jax.random.fold_in(self.noise_key, iteration), self.config.num_seeds)
@@ -120,7 +126,7 @@ class Trainer:
     def _gradients(
         self,
         params: Any,
-        batches: Batch,
+        batches: Block,
         keys: Key[Array, "seeds share B"],
         *,
         iteration: Int[Array, ""],
@@ -128,14 +134,15 @@ class Trainer:
     ) -> tuple[Loss, Any]:
         """Mean loss of each seed and its gradient, from this device's share and those of the others."""
 
-        def total(params: Any, batch: Batch, keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
+        def total(params: Any, groups: Block, keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
             skills = eqx.combine(params, self._static)
             skills = skills.in_half_precision() if self.config.half_precision else skills
-            losses = self._losses(skills, batch, keys, iteration)
-            # Of a world that seldom makes a demonstration with too few steps for all segments, say.
-            counted = batch.fits & ~is_impossible(-losses.total)
-            sums: Loss = jax.tree.map(lambda each: jnp.sum(jnp.where(counted, each, 0.0)), losses)
-            return sums.total, (sums, jnp.sum(counted))
+            parts = [
+                _total(self._losses(skills, batch, keys if places is None else keys[places], iteration), batch)
+                for batch, places in groups
+            ]
+            sums, count = jax.tree.map(lambda *leaves: sum(leaves), *parts)
+            return sums.total, (sums, count)
 
         share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
         seeds = by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)
@@ -146,17 +153,16 @@ class Trainer:
         means: tuple[Loss, Any] = jax.tree.map(lambda leaf: jax.vmap(jnp.divide)(leaf, counts), (sums, gradient))
         return means
 
-    def _data_batches(self, iteration: int) -> Batch:
+    def _data_batches(self, iteration: int) -> Block:
         """A batch of the data for each seed, in shares; every host knows all of it and keeps its own."""
         demos, shares = self.source.demos, self.mesh.size
         chosen = [
             np.random.default_rng([self.config.seed, seed, iteration]).choice(len(demos), self.batch_size, False)
             for seed in range(self.config.num_seeds)
         ]
-        sizes = (self.num_frames, self.source.max_length)
-        batches = [batch_of(demos[rows], *sizes) for each in chosen for rows in np.split(each, shares)]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *batches)
-        block = jax.tree.map(lambda leaf: leaf.reshape(1, len(chosen), shares, *leaf.shape[1:]), stacked)
+        by_share = [rows for each in chosen for rows in np.split(each, shares)]
+        groups = tuple(stacked(each) for each in groups_of(demos, by_share, self._rooms))
+        block: Block = jax.tree.map(lambda leaf: leaf.reshape(1, len(chosen), shares, *leaf.shape[1:]), groups)
         return shared_out(self.mesh, block, axis=2) if shares > 1 else block
 
     def _model(self, seed: int, params: Any) -> Model:
@@ -167,6 +173,16 @@ class Trainer:
         """The model of each seed."""
         params = here(state.params) if self.mesh.size > 1 else state.params
         return [self._model(seed, params) for seed in range(self.config.num_seeds)]
+
+
+def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:
+    """The losses of demonstrations that count, summed, and how many there are.
+
+    A world may seldom make one with too few steps for all segments, say.
+    """
+    counted = batch.fits & ~is_impossible(-losses.total)
+    sums: Loss = jax.tree.map(lambda each: jnp.sum(each, where=counted), losses)
+    return sums, jnp.sum(counted)
 
 
 def train_all(trainer: Trainer) -> list[Model]:

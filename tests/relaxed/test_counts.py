@@ -37,7 +37,7 @@ def losses(demos: cil.Demonstrations, num_segments: int, **settings: Any) -> np.
     skills = new_skills(config, space_of(demos), scaling_of(demonstrations()), jax.random.key(0))
     keys = jax.random.split(jax.random.key(1), len(demos))
     batch = batch_of(demos, sum(LENGTHS) + 8, 9)
-    return np.asarray(eqx.filter_jit(make_losses(config, 3.0, 9))(skills, batch, keys, jnp.array(0)).total)
+    return np.asarray(eqx.filter_jit(make_losses(config, 3.0))(skills, batch, keys, jnp.array(0)).total)
 
 
 @pytest.mark.parametrize("boundary_term", ["first", "lengths"])

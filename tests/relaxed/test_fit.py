@@ -137,7 +137,7 @@ def test_it_runs_in_a_world() -> None:
 def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
     config = dataclasses.replace(SMALL, **settings).settled()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
-    losses = make_losses(config, 3.0, demos.max_length)
+    losses = make_losses(config, 3.0)
     keys = jax.random.split(jax.random.key(1), len(demos))
     return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0)).total))
 
@@ -328,7 +328,7 @@ def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, int(demos.num_frames), demos.max_length)
     keys = jax.random.split(jax.random.key(1), len(demos))
-    losses = eqx.filter_jit(make_losses(config, 3.0, demos.max_length))
+    losses = eqx.filter_jit(make_losses(config, 3.0))
     half = skills.in_half_precision()
     full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)).total for which in (skills, half))
     np.testing.assert_allclose(half_loss, full_loss, rtol=0.03)

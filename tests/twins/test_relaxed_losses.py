@@ -154,7 +154,7 @@ def test_the_whole_loss(settings: dict[str, Any], continuous: bool, told: bool) 
     skills = networks(demos, config)
     keys = jax.random.split(jax.random.key(1), len(LENGTHS))
     batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
-    found = eqx.filter_jit(make_losses(config, RATE, MAX_LENGTH))(skills, batch, keys, jnp.array(0)).total
+    found = eqx.filter_jit(make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).total
     expected = [twin_loss(skills, demos, i, keys[i], config, told) for i in range(len(LENGTHS))]
     np.testing.assert_allclose(found, expected, rtol=2e-6)
 
@@ -166,7 +166,7 @@ def test_one_segment_with_a_gaussian_code_is_a_plain_vae(continuous: bool) -> No
     skills = networks(demos, config)
     keys = jax.random.split(jax.random.key(1), len(LENGTHS))
     batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
-    found = eqx.filter_jit(make_losses(config, RATE, MAX_LENGTH))(skills, batch, keys, jnp.array(0)).terms
+    found = eqx.filter_jit(make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).terms
     p = recognition_of(skills.recognition)
     for i, length in enumerate(LENGTHS):
         observations, vectors, everything = demos.observations[i], action_vectors(demos, i), np.ones(length + 1)

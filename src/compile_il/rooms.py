@@ -1,0 +1,132 @@
+"""Rooms for demonstrations of different lengths: a few long ones do not slow down the many that are short.
+
+The demonstrations of a batch are padded to the length that there is room for, and sums over segmentations take a time
+that grows with the square of it. So where one demonstration in a hundred is thirty times as long as the others, nearly
+all work would be done on padding. Instead each batch is shared out over two rooms, one for the usual lengths and a
+small one for what is longer; results are the same, since a demonstration does not depend on what lies beside it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Int
+from numpy.typing import NDArray
+
+from compile_il.batches import AnyArray, Batch, batch_of, frame_budget, pick, rows_filled_up
+from compile_il.config import Config
+from compile_il.demos import Demonstrations
+
+Cost = Callable[[int], float]
+"""Of one demonstration with room for so many steps, in any unit."""
+WORTH_IT = 2.0
+"""A second room makes a second program, which takes its time to compile: it must make batches cheaper by so much."""
+
+
+def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
+    """Which demonstrations to look at together: all, or those of usual lengths and then the others."""
+    usual = usual_length(lengths, len(lengths), cost)
+    groups = [np.flatnonzero(lengths <= usual), np.flatnonzero(lengths > usual)]
+    return [group for group in groups if len(group)]
+
+
+class Room(NamedTuple):
+    """Sizes of that part of each batch which holds demonstrations of more than some, and of up to some other length."""
+
+    more_than: int
+    up_to: int
+    num_rows: int
+    num_frames: int
+
+    def places(self, lengths: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Which of some demonstrations belong here."""
+        return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
+
+
+class Group(NamedTuple):
+    """Those demonstrations of a batch that share a room."""
+
+    batch: Batch
+    places: Int[AnyArray, " rows"] | None
+    """Where they are in the batch, which says what noise is drawn for them; None where it holds no others."""
+
+
+def cost_of(config: Config) -> Cost:
+    """Time for a demonstration of so many steps: sums over starts and ends, or passes of an LSTM."""
+    if config.inference == "relaxed":
+        return float
+    longest = config.longest_segment
+    return lambda steps: float(steps) * (steps if longest is None else min(steps, longest))
+
+
+def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> int:
+    """The length up to which demonstrations are better kept apart from the others; that of the longest if none is."""
+    known = np.unique(lengths)
+    longest = int(known[-1])
+    together = batch_size * cost(longest)
+    apart = [batch_size * cost(int(n)) + _most_among(lengths > n, batch_size) * cost(longest) for n in known[:-1]]
+    if not apart or min(apart) * WORTH_IT > together:
+        return longest
+    return int(known[int(np.argmin(apart))])
+
+
+def _most_among(chosen: NDArray[np.bool_], batch_size: int) -> int:
+    """How many of the chosen are in a random batch, all but never more: the mean plus five standard deviations."""
+    share = chosen.mean()
+    usual = batch_size * share + 5 * np.sqrt(batch_size * share * (1 - share))
+    return int(min(np.ceil(usual), chosen.sum(), batch_size))
+
+
+def make_rooms(lengths: NDArray[np.integer], batch_size: int, num_shares: int, cost: Cost) -> list[Room]:
+    """One room for all demonstrations, or one for the usual lengths and one for the others.
+
+    Rooms are for equal shares of a batch, which has one share for each device. Which lengths are usual does not depend
+    on their number: noise is drawn for all steps that there is room for, and is the same on any number of devices.
+    """
+    usual, longest, share_size = usual_length(lengths, batch_size, cost), int(lengths.max()), batch_size // num_shares
+    if usual == longest:
+        return [Room(0, longest, share_size, frame_budget(lengths, share_size))]
+    is_long = lengths > usual
+    num_long = _most_among(is_long, share_size)
+    return [
+        Room(0, usual, share_size, frame_budget(lengths[~is_long], share_size)),
+        Room(usual, longest, num_long, frame_budget(lengths[is_long], num_long)),
+    ]
+
+
+def groups_of(
+    demos: Demonstrations, chosen: Sequence[NDArray[np.integer]], rooms: Sequence[Room]
+) -> Iterator[list[Group]]:
+    """For each room that is needed, a group out of each of several batches.
+
+    Args:
+      demos: all there are.
+      chosen: the demonstrations of each batch.
+      rooms: for their lengths; those of one room keep their order, and what finds no place in it is left out.
+    """
+    if len(rooms) == 1:
+        yield [Group(batch_of(demos[rows], rooms[0].num_frames, rooms[0].up_to), None) for rows in chosen]
+        return
+    shortest = int(demos.lengths.argmin())
+    for room in rooms:
+        places = [room.places(demos.lengths[rows])[: room.num_rows] for rows in chosen]
+        if any(map(len, places)):
+            yield [_group(demos, rows, some, room, shortest) for rows, some in zip(chosen, places, strict=True)]
+
+
+def _group(
+    demos: Demonstrations, rows: NDArray[np.integer], places: NDArray[np.intp], room: Room, shortest: int
+) -> Group:
+    """Demonstrations of a batch and, up to the number that the room has rows for, others that are left out."""
+    there = demos[rows[places] if len(places) else [shortest]]
+    batch = pick(batch_of(there, room.num_frames, room.up_to), rows_filled_up(len(there), room.num_rows))
+    is_asked_for = np.arange(room.num_rows) < len(places)
+    padded = np.pad(places, (0, room.num_rows - len(places))).astype(np.int32)
+    return Group(batch._replace(fits=batch.fits & is_asked_for), padded)
+
+
+def stacked(groups: Sequence[Group]) -> Group:
+    """Groups of one room along a new first axis."""
+    result: Group = jax.tree.map(lambda *leaves: np.stack(leaves), *groups)
+    return result
