@@ -17,7 +17,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from compile_il.array_files import ModelError
-from compile_il.batches import batch_of
+from compile_il.batches import Batch, batch_of
 from compile_il.config import Config, ConfigError
 from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
@@ -25,6 +25,7 @@ from compile_il.evaluate import evaluate
 from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.model import Model
 from compile_il.model_files import load
+from compile_il.rooms import Group
 from compile_il.sources import hold_out, make_source, scaling_of, space_of
 from compile_il.train import Trained, Trainer, learning_rates, train_all
 from compile_il.training_log import EVENTS_FOLDER, read_log
@@ -338,12 +339,16 @@ def test_a_demonstration_without_a_segmentation_teaches_nothing() -> None:
     trainer = Trainer(SMALL, make_source(demos, SMALL))
     batch = jax.tree.map(lambda leaf: leaf[None, None], batch_of(demos, 32, demos.max_length))
     keys = jax.random.split(jax.random.key(0), (1, 1, len(demos)))
-    gradients = jax.jit(trainer._gradients)
+
+    @jax.jit
+    def gradients(params: Any, batch: Batch) -> Any:
+        return trainer._gradients(params, (Group(batch, None),), keys, iteration=jnp.array(0))
+
     short = batch._replace(lengths=batch.lengths.copy())
     short.lengths[0, 0, 3] = 2  # steps, of three segments
     without = short._replace(fits=np.array([[[True, True, True, False]]]))
     params = trainer.start().params
-    found, expected = (gradients(params, each, keys, iteration=jnp.array(0)) for each in (short, without))
+    found, expected = (gradients(params, each) for each in (short, without))
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
     assert np.abs(found[0].total) < 1e3
@@ -497,6 +502,28 @@ def test_a_list_of_counts_must_fit() -> None:
         fit("symbols", config=SMALL, num_segments=[2, 3])
     with pytest.raises(DemonstrationError, match="labels of demonstration 1 give codes of 2 segments"):
         fit(demos.with_labels(segment_codes=[None, [0, 1], None, None]), config=SMALL, num_segments=[2, 3, 2, 1])
+
+
+def test_some_counts_may_be_known() -> None:
+    """The likelihood of each demonstration is that of its number where a list says it, and of any where it does not."""
+    demos = vector_demos()
+    model = fit(demos, config=SMALL, num_segments=[2, None, 7, None], num_iterations=1, learning_rate=1e-12)
+    assert (model.config.num_segments, model.config.max_segments, model.config.counts_told) == (None, 7, False)
+    told = with_counts(demos, [2, None, 7, None])
+    assert told.labels is not None
+    assert told.labels.segment_codes is not None
+    assert [len(sketch) for sketch in told.labels.segment_codes] == [2, 0, 7, 0]
+    assert model.segment(told).num_segments[[0, 2]].tolist() == [2, 7]
+    with pytest.raises(ConfigError, match="relaxed inference must be told how many"):
+        fit(demos, config=SMALL, num_segments=[2, None, 2, None], inference="relaxed")
+
+
+def test_a_long_list_of_counts_is_not_shown() -> None:
+    demos = vector_demos(20)
+    with pytest.raises(DemonstrationError, match=r"num_segments is a list of 19: .* one for each of the 20 demons"):
+        fit(demos, config=SMALL, num_segments=[2] * 19)
+    with pytest.raises(DemonstrationError, match=r"num_segments is a list of 20, with 2\.5 at place 3: give"):
+        fit(demos, config=SMALL, num_segments=[2] * 3 + [2.5] + [2] * 16)
 
 
 def test_num_segments_may_be_called_unknown() -> None:

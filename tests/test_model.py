@@ -196,7 +196,21 @@ def test_score_needs_the_truth() -> None:
     assert score(found, vector_demos().with_truth(boundaries=found.boundaries)).boundary_accuracy == 1
 
 
-@pytest.mark.parametrize("count", [[2, 3], [], 2.5, [2, None, 2, 2], [[2] * 4]])
+def test_some_counts_may_be_known() -> None:
+    """Where a list says None the number is found as if none were known; the others are as told."""
+    demos, model = vector_demos(), small_model()
+    found = model.segment(demos, [2, None, 3, None], max_segments=4)
+    unknown, told = model.segment(demos, "unknown", max_segments=4), model.segment(demos, [2, 1, 3, 1])
+    for i, other in enumerate((told, unknown, told, unknown)):
+        assert len(found.skills[i]) == len(other.skills[i])
+        np.testing.assert_array_equal(found.boundaries[i], other.boundaries[i])
+        np.testing.assert_allclose(found.log_likelihood[i], other.log_likelihood[i], rtol=1e-5)
+    assert found.count_probs[0].tolist() == [0, 0, 1, 0, 0]
+    with pytest.raises(ValueError, match="max_segments has no meaning where the number is told"):
+        model.segment(demos, [2, 1, 3, 1], max_segments=4)
+
+
+@pytest.mark.parametrize("count", [[2, 3], [], 2.5, [2, None, 2], [2, None, 2.5, 2], [[2] * 4], [[2], [2, 2]]])
 def test_counts_that_are_none(count: Any) -> None:
     with pytest.raises(DemonstrationError, match="give a whole number, or one for each of the 4 demonstrations"):
         small_model().segment(vector_demos(), count)

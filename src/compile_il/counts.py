@@ -1,6 +1,7 @@
 """What is known beforehand about the number of segments: told, or a row of log p(M), M = 0, 1, 2, ..."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.log_space import LOG_ZERO
 
-Counts = Sequence[int] | NDArray[np.integer]
-"""One number of segments for each demonstration."""
+Counts = Sequence[int | None] | NDArray[np.integer]
+"""One number of segments for each demonstration, or None where that is not known."""
+_FEW = 8
+"""Entries of a list that a message shows."""
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
@@ -31,17 +34,21 @@ def labelled_counts(demos: Demonstrations) -> NDArray[np.int64] | None:
 
 
 def with_counts(demos: Demonstrations, num_segments: Counts, *, some_empty: bool = False) -> Demonstrations:
-    """The same demonstrations, with labels that tell the number of segments of each, but for those that are empty."""
-    counts = np.minimum(told_counts(num_segments, demos, some_empty=some_empty), demos.lengths)
+    """The same demonstrations, with labels that tell the number of segments of each, but for those that are empty.
+
+    Of those whose number is not known, labels tell what they told before.
+    """
+    told = partly_told_counts(num_segments, demos, some_empty=some_empty)
+    counts = np.minimum(told, demos.lengths)
     labels = demos.labels
     nothing = [np.zeros(0, np.int64)] * len(demos)
     before = nothing if labels is None or labels.segment_codes is None else labels.segment_codes
     for i, (sketch, count) in enumerate(zip(before, counts, strict=True)):
-        if len(sketch) not in (0, count):
+        if count != UNKNOWN and len(sketch) not in (0, count):
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(sketch)} segments, and num_segments says {count}."
             )
-    sketches = [list(sketch) or [UNKNOWN] * int(count) for sketch, count in zip(before, counts, strict=True)]
+    sketches = [list(sketch) or [UNKNOWN] * max(int(n), 0) for sketch, n in zip(before, counts, strict=True)]
     if labels is None:
         return demos.with_labels(segment_codes=sketches)
     return demos.with_labels(labels.boundaries, labels.codes, sketches)
@@ -69,6 +76,22 @@ def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty
     return given
 
 
+def partly_told_counts(
+    num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False
+) -> NDArray[np.integer]:
+    """As `told_counts`, with `UNKNOWN` where a list says None."""
+    if isinstance(num_segments, int) or not has_unknown(num_segments):
+        return told_counts(num_segments, demos, some_empty=some_empty)
+    is_known = np.array([count is not None for count in num_segments])
+    filled: Any = [1 if count is None else count for count in num_segments]
+    return np.where(is_known, told_counts(filled, demos, some_empty=some_empty), UNKNOWN)
+
+
+def has_unknown(num_segments: int | Counts) -> bool:
+    """Whether there is a None in a list."""
+    return isinstance(num_segments, Sequence | np.ndarray) and any(count is None for count in num_segments)
+
+
 def without_short(num_segments: int | np.integer) -> str:
     """What to do about demonstrations that have fewer steps than segments."""
     return f"leave out what is too short: demos[demos.lengths >= {num_segments}]"
@@ -82,8 +105,16 @@ def whole_counts(told: int | Counts, num_demos: int, name: str = "num_segments")
         given = np.asarray(None)
     if not np.issubdtype(given.dtype, np.integer) or given.shape not in ((), (num_demos,)):
         raise DemonstrationError(
-            f"{name} is {told}: give a whole number, or one for each of the {num_demos} demonstrations."
+            f"{name} is {_in_words(told)}: give a whole number, or one for each of the {num_demos} demonstrations."
         )
     if (given < 1).any():
         raise DemonstrationError(f"{name} is {given.min()}: use at least 1.")
     return np.broadcast_to(given, (num_demos,))
+
+
+def _in_words(told: object) -> str:
+    """What was given in place of numbers, without all of a long list."""
+    if not isinstance(told, Sequence | np.ndarray) or isinstance(told, str) or len(told) <= _FEW:
+        return str(told)
+    strange = [f"{value!r} at place {i}" for i, value in enumerate(told) if not isinstance(value, int | np.integer)]
+    return f"a list of {len(told)}" + (f", with {strange[0]}" if strange else "")

@@ -73,7 +73,7 @@ def fit(
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
       **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`. Where demonstrations have
-        different numbers of segments, `num_segments` may be a list with one for each.
+        different numbers of segments, `num_segments` may be a list with one for each, or None where it is not known.
 
     Returns:
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
@@ -122,7 +122,8 @@ def _settle_counts(
         if not isinstance(demos, Demonstrations):
             raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
         demos = with_counts(demos, counts, some_empty=settings.get("inference", config.inference) == "relaxed")
-        settings = settings | {"num_segments": None}
+        most = max(settings.get("max_segments", config.max_segments), *(count or 1 for count in counts))
+        settings = settings | {"num_segments": None, "max_segments": int(most)}
     told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None
     if told is None:
         settings = settings | {"counts_told": False}

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from compile_il.batches import Batch, rounded_batch, rows_filled_up
 from compile_il.config import Config
-from compile_il.counts import Counts, counts_by_labels, told_counts, unknown_count
+from compile_il.counts import Counts, counts_by_labels, has_unknown, partly_told_counts, unknown_count
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.exact.objective import DENSE, recursion_for
-from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
-from compile_il.log_space import is_impossible
+from compile_il.log_space import LOG_ZERO, is_impossible
 from compile_il.metrics import Scores
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
@@ -86,8 +85,9 @@ class Model:
 
         Args:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
-          num_segments: how many segments to find, one number or one per demonstration, or "unknown" to find their
-            number too; by default as many as labels list, and where they do not, what the model was trained with.
+          num_segments: how many segments to find, one number or one per demonstration (None where it is not known), or
+            "unknown" to find their number too; by default as many as labels list, and where they do not, what the model
+            was trained with.
           decoder: "exact" sums over all segmentations; "recognition" asks the recognition model for one segment after
             the other, as in the paper. By default the one that the model was trained with; a model of relaxed training
             with categorical codes can be decoded either way.
@@ -143,12 +143,13 @@ class Model:
         if asked is None:
             trained_with = self.config.num_segments
             asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
-        if isinstance(asked, str) and decoder == "recognition":
+        some_unknown = isinstance(asked, str) or has_unknown(asked)
+        if some_unknown and decoder == "recognition":
             instead = "" if self.config.codes == "gaussian" else ', or decoder="exact"'
             raise ValueError(
                 f"The recognition model must be told how many segments there are: pass their number{instead}."
             )
-        if max_segments is not None and not isinstance(asked, str):
+        if max_segments is not None and not some_unknown:
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
         counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
         if decoder == "recognition" and demos.labels is not None:
@@ -241,15 +242,21 @@ class Model:
         some_empty: bool = False,
     ) -> NDArray[np.float32]:
         """The prior over the number of segments of each demonstration, some of them empty, as one row of logs."""
-        if isinstance(num_segments, str):
-            if num_segments != "unknown":
-                raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
-            most = self.config.max_segments if max_segments is None else max_segments
-            config = dataclasses.replace(self.config, max_segments=most)  # which refuses what cannot be
-            row = unknown_count(config.max_segments, config.segment_cost)
-            return np.tile(np.asarray(row, np.float32), (len(demos), 1))
-        given = told_counts(num_segments, demos, some_empty=some_empty)
-        return np.asarray(jax.vmap(lambda m: exactly(m, int(given.max())))(jnp.asarray(given)))
+        if not isinstance(num_segments, str):
+            given = partly_told_counts(num_segments, demos, some_empty=some_empty)
+        elif num_segments == "unknown":
+            given = np.full(len(demos), UNKNOWN)
+        else:
+            raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
+        is_unknown = given == UNKNOWN
+        if not is_unknown.any():
+            return np.where(np.arange(given.max() + 1) == given[:, None], 0.0, LOG_ZERO).astype(np.float32)
+        most = self.config.max_segments if max_segments is None else max_segments
+        config = dataclasses.replace(self.config, max_segments=most)  # which refuses what cannot be
+        times = np.arange(max(given.max(), most) + 1)
+        rows = np.where(times == given[:, None], 0.0, LOG_ZERO)
+        rows[is_unknown, : most + 1] = unknown_count(config.max_segments, config.segment_cost)
+        return rows.astype(np.float32)
 
     def priors(self, max_length: int) -> Priors:
         """Priors over skills and lengths for demonstrations of up to so many steps."""

@@ -230,6 +230,11 @@ def test_concatenate_refuses():
             "labels in 1 episode)",
         ),
         (
+            DEMOS.with_truth().with_labels(segment_codes=[[0, 1], None, None], codes=[None, None, [2]]),
+            "Demonstrations(3 episodes, 1..3 steps, vector of 2 float32, 4 discrete actions, truth unknown, "
+            "labels in 2 episodes)",
+        ),
+        (
             Demonstrations.from_arrays([np.zeros((2, 10, 10, 12), int)], [[0.5]], boundaries=[[]]),
             "Demonstrations(1 episode, 1 step, grid 10x10x12 uint8, continuous actions of width 1, "
             "true boundaries known)",

@@ -46,6 +46,12 @@ def test_all_ways_in_take_the_truth():
         ([[1, 3], []], None, "boundaries has 2 entries for 3 episodes"),
         ([[1.0, 3.0], [], [1]], None, "Boundaries of episode 0 are float64"),
         ([[[1, 3]], [], [1]], None, r"Boundaries of episode 0 are int64 of shape \(1, 2\)"),
+        (
+            [[1, 3], None, [1]],
+            None,
+            r"Boundaries of episode 1 are None: .* all .* or of none; .*with_labels\(boundaries",
+        ),
+        (None, [None, [2], [1]], r"Codes of episode 0 are None: .*with_labels\(codes="),
         (np.zeros((3, 1)), None, "boundaries is a single ndarray"),
         (BOUNDARIES, [[5, 0], [2], [1, 1]], "Episode 0 has 2 codes and 2 inner boundaries, so 3 segments"),
         (BOUNDARIES, [[5, 0, -1], [2], [1, 1]], "Episode 0: code 2 is -1"),

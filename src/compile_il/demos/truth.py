@@ -86,6 +86,11 @@ def pack_integers(parts: Any, name: str, num_episodes: int) -> Ragged:
         packed = Ragged(_as_integers(parts.values, name.capitalize()), parts.counts)
     else:
         check_list(parts, name, expected=num_episodes)
+        if unknown := [i for i, part in enumerate(parts) if part is None]:
+            raise DemonstrationError(
+                f"{name.capitalize()} of episode {unknown[0]} are None: the truth is known of all episodes or of none; "
+                f"what is known of some are labels, demos.with_labels({name}=...), with one number for each step."
+            )
         arrays = [_as_integers(part, f"{name.capitalize()} of episode {i}") for i, part in enumerate(parts)]
         packed = Ragged.pack(arrays)
     refuse_where(

@@ -14,7 +14,10 @@ def describe(storage: Storage) -> str:
     words = [_count(len(lengths), "episode"), steps, space(storage), truth(storage)]
     if storage.label_boundaries is not None and storage.label_codes is not None:
         told = (storage.label_boundaries.values != UNKNOWN) | (storage.label_codes.values != UNKNOWN)
-        num_told = len(np.unique(storage.actions.part_index[told]))
+        is_told = np.bincount(storage.actions.part_index[told], minlength=len(lengths)) > 0
+        if storage.label_segments is not None:
+            is_told |= storage.label_segments.counts > 0
+        num_told = int(is_told.sum())
         words.append(f"labels in {_count(num_told, 'episode')}")
     return ", ".join(words)
 
