@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NO_BREAK = "\u00a0"
-EMPTY_TAGS = frozenset({"br", "meta", "rect", "circle", "line", "path", "polyline", "use"})
+EMPTY_TAGS = frozenset({"br", "meta", "img", "rect", "circle", "line", "path", "polyline", "use"})
 """Elements that hold nothing, where no words are put into them; of SVG, such as may also hold a tooltip."""
 
 
@@ -26,7 +26,7 @@ def tag(name: str, /, *inner: str, **attributes: object) -> str:
         f' {_attribute(key)}="{text(number(value))}"' for key, value in attributes.items() if value is not None
     )
     if not inner and name in EMPTY_TAGS:
-        return f"<{name}{given}>" if name in ("br", "meta") else f"<{name}{given}/>"
+        return f"<{name}{given}>" if name in ("br", "meta", "img") else f"<{name}{given}/>"
     return f"<{name}{given}>{''.join(inner)}</{name}>"
 
 

@@ -1,18 +1,17 @@
-"""The scene of one demonstration, its course coloured by skill: mazes and arms as they are, others as charts."""
+"""The scene of one demonstration, coloured by skill: mazes and arms as they are, images as films, others as charts."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.demos import Demonstration
-from compile_il.report.markup import count, picture, points, stretched, tag, text, tooltip
+from compile_il.report.film import draw_film
+from compile_il.report.markup import count, points, stretched, tag, text, tooltip
 from compile_il.report.names import Look
 from compile_il.report.runs import Run, few_runs
 from compile_il.report.world_scenes import draw_arm, draw_maze
 
 _MAX_LINES, _MAX_POINTS = 6, 240
 _MAX_SYMBOLS, _STRIP_COLUMNS = 64, 8
-_MAX_CELLS = 24
-"""Cells along a side of an image; larger ones are averaged down."""
 
 
 def draw_scene(demo: Demonstration, runs: list[Run], look: Look) -> str:
@@ -24,32 +23,11 @@ def draw_scene(demo: Demonstration, runs: list[Run], look: Look) -> str:
         case "arm":
             return draw_arm(demo, runs, words)
         case "image":
-            return _draw_image(demo, words)
+            return draw_film(demo, runs)
         case "strip":
             return _draw_strip(demo, runs)
         case "lines":
             return _draw_lines(demo, runs)
-
-
-def _draw_image(demo: Demonstration, words: str) -> str:
-    """The first observation of a grid that is no maze of ours: the mean of its channels, dark to light."""
-    image = demo.observations[0].astype(float).mean(axis=-1)
-    steps = [max(1, -(-side // _MAX_CELLS)) for side in image.shape]
-    image = np.add.reduceat(
-        np.add.reduceat(image, range(0, image.shape[0], steps[0])), range(0, image.shape[1], steps[1]), axis=1
-    )
-    spread = np.ptp(image)
-    shades = (image - image.min()) / spread if spread > 0 else np.zeros_like(image)
-    height, width = image.shape
-    cells = [
-        tag("rect", x=column, y=row, width=1.02, height=1.02, opacity=float(shades[row, column]), class_="ink")
-        for row in range(height)
-        for column in range(width)
-        if shades[row, column] > 0.01
-    ]
-    note = tag("p", "First observation, mean of its channels", class_="note")
-    floor = tag("rect", width=width, height=height, class_="floor")
-    return picture(width, height, floor, *cells, label=f"{words}: the first observation", class_="board") + note
 
 
 def _draw_strip(demo: Demonstration, runs: list[Run]) -> str:
