@@ -12,11 +12,13 @@ from compile_il.experiments import (
     first_minute,
     imitation,
     meaning,
+    stations,
     surprisal,
     told_gaussian,
     variants,
 )
 from compile_il.reproduce.scales import SMOKE_SIZES
+from compile_il.segments import Segments
 
 
 def written(out: Path) -> dict[str, Any]:
@@ -49,6 +51,28 @@ def test_meaning(tmp_path: Path) -> None:
     run = meaning.Run("symbols", tmp_path / "out.json", ways=("merged", "labels"), **small)
     meaning.main(run)
     assert set(written(tmp_path / "out.json")) == {"merged", "labels"}
+
+
+def test_stations(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_few": 20, "num_many": 40, "num_test": 8}
+    stations.main(stations.Run(tmp_path / "out.json", **small))
+    figures = written(tmp_path / "out.json")
+    assert set(figures) == set(stations.WAYS)
+    for way in figures.values():
+        assert {"agreement", "boundary_accuracy", "test_log_likelihood"} <= set(way["seeds"][0])
+
+
+def test_stations_are_where_segments_end() -> None:
+    """The places of a demonstration's true ends are grouped as its tasks are, up to the names of groups."""
+    demos = stations.station_demos(60, seed=0)
+    truth = demos.truth
+    assert truth.boundaries is not None
+    assert truth.codes is not None
+    nothing = [np.zeros(0, np.float32)] * len(demos)
+    found = Segments(truth.boundaries, truth.codes, nothing, nothing, np.zeros(len(demos), np.float32))
+    groups = np.concatenate(stations.grouped_by_ends(found, demos, len(stations.STATIONS), seed=0))
+    pairs = set(zip(groups.tolist(), np.concatenate(truth.codes).tolist(), strict=True))
+    assert len(pairs) == len(stations.STATIONS) == len({group for group, _ in pairs})
 
 
 def test_durations(tmp_path: Path) -> None:
