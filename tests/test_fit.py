@@ -454,14 +454,15 @@ def test_units_do_not_matter() -> None:
     assert (constant.action_spread, constant.observation_spread) == (0.0, 1.0)
 
 
-def test_units_of_grids_do_not_matter() -> None:
+@pytest.mark.parametrize("effects", [False, True])
+def test_units_of_grids_do_not_matter(effects: bool) -> None:
     """Images of bytes are as good as those of ones; grids of ones are what they were."""
     rng = np.random.default_rng(0)
     ones, actions = [rng.integers(0, 2, (7, 5, 5, 2)) for _ in range(3)], [rng.integers(0, 2, 6) for _ in range(3)]
     losses, seen = [], []
     for unit in (np.uint8(1), np.uint8(255), 1e-3, -1e4):
         demos = Demonstrations.from_arrays([each * unit for each in ones], actions, num_actions=2)
-        model = fit(demos, config=SMALL)
+        model = fit(demos, config=SMALL, effects=effects)
         losses.append(model.segment(demos).log_likelihood)
         seen.append(model.skills.space.grid_unit)
     np.testing.assert_allclose(seen, [1, 255, 1e-3, 1e4], rtol=1e-6)

@@ -44,7 +44,8 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
     policy_key, stop_key = jax.random.split(key)
     effects = None
     if config.effects:
-        effects = new_effects(scaling, config.num_skills, config.effect_spread, jax.random.fold_in(key, EFFECT_KEY))
+        effect_key = jax.random.fold_in(key, EFFECT_KEY)
+        effects = new_effects(space, scaling, config.num_skills, config.effect_spread, effect_key)
     return Skills(
         space,
         _new_skill_policies(config, space, scaling, policy_key),

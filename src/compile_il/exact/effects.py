@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from compile_il.networks import Scaling
+from compile_il.networks import Scaling, Space
 
 STRIDE = 10.0
 """Effects are learned in units of so much, since steps of an optimiser that suit networks are small."""
@@ -52,10 +52,12 @@ def total(observation: Any) -> Any:
     return observation.sum(axis=(-3, -2)) if observation.ndim >= 3 else observation
 
 
-def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
+def new_effects(space: Space, scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
     """Effects that begin as changes in the data."""
-    # Only vectors have units of their own.
-    units = scaling.observation_spread if scaling.observation_spread.size else jnp.ones(scaling.changes.shape[1:])
+    # Only vectors have units of their own; a thing of a grid is worth what the largest entry is, as in images of bytes.
+    units = scaling.observation_spread
+    if not units.size:
+        units = jnp.full(scaling.changes.shape[1:], space.grid_unit)
     return Effects(far_apart(scaling.changes / units, num_skills, key) / STRIDE, units, spread)
 
 
