@@ -266,9 +266,15 @@ def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "step", interrupted)
         with pytest.raises(
-            Stopped, match=r"after iteration 2 of 3; all is saved. To go on, .*resume=True \(--resume\)"
+            Stopped,
+            match=r"2 of 3; all is saved, and the model as it is can be used. To go on, .*resume=True \(--resume\)",
         ):
             fit(demos, config=SMALL, out=tmp_path)
+    trainer = Trainer(SMALL, make_source(demos, SMALL))
+    state = trainer.start()
+    for iteration in range(2):
+        state, _ = trainer.step(state, iteration)
+    assert_same_weights(load(tmp_path), trainer.models(state)[0])
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["2"]
     resumed = fit(demos, config=SMALL, out=tmp_path, resume=True)
     assert_same_weights(resumed, fit(demos, config=SMALL))

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -67,7 +67,8 @@ def fit(
     Args:
       demos: demonstrations; or the name of a world (or a world), of which fresh ones are made in each step.
       config: all settings at once; those given one by one change it.
-      out: a folder for the log, for checkpoints and for the model; nothing is written if None.
+      out: a folder for the log, for checkpoints and for the model, which is written at the end, and as it is by then
+        where Ctrl-C stops training; nothing is written if None.
       resume: whether to go on with the run in `out`, from its last checkpoint. With more iterations than before, a rate
         or a temperature that falls does so over the new number, and so takes from there the values of the longer run.
       progress: whether to show a bar; by default, where there is a terminal.
@@ -100,7 +101,8 @@ def fit(
         with TrainingLog(folder, resumed_at=int(last.iteration)) as log:
             traces = Traces(checkpoints, checkpoint_seconds, log)
             run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
-            model = _train(trainer, run, progress)
+            with _usable_when_stopped(trainer, run, folder):
+                model = _train(trainer, run, progress)
         with request.unbroken():
             model.save(folder / MODEL_FOLDER, overwrite=True)
     if request.requested:  # too late to stop anything here, but not for what the caller does next
@@ -165,7 +167,24 @@ def _follow(config: Config, source: Source) -> Model:
             start = trainer.start()
         last = from_first(Checkpoint(start, 0, 0.0))
         run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
-        return _train(trainer, run, progress=False)
+        with _usable_when_stopped(trainer, run, folder=None):
+            return _train(trainer, run, progress=False)
+
+
+@contextlib.contextmanager
+def _usable_when_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path | None) -> Iterator[None]:
+    """A block that leaves a model in the folder of a run where it is stopped; the first process alone has a folder."""
+    try:
+        yield
+    except Stopped as stopped:
+        try:
+            model = _best(trainer, run.state)
+        except TrainingError:  # nothing is a number any more, and there is nothing to use
+            raise stopped from None
+        if folder is not None and run.request is not None:
+            with run.request.unbroken():
+                model.save(folder / MODEL_FOLDER, overwrite=True)
+        raise Stopped(stopped.iteration, stopped.total, usable=True) from None
 
 
 def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> Model:
@@ -189,7 +208,7 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
                     _check(trainer, run, loss, bar)
             run.save_if_due()
         run.save()
-        return _best(trainer, run.state, bar)
+        return _best(trainer, run.state, bar.say)
 
 
 def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBar) -> None:
@@ -256,7 +275,7 @@ def best_of(standings: list[Standing]) -> int:
     return int(np.argmax(np.nan_to_num([standing.log_likelihood for standing in standings], nan=-np.inf)))
 
 
-def _best(trainer: Trainer, state: Trained, bar: ProgressBar) -> Model:
+def _best(trainer: Trainer, state: Trained, say: Callable[[str], None] = lambda _: None) -> Model:
     """The model with the best likelihood of held-out demonstrations."""
     models = trainer.models(state)
     if not any(map(_has_numbers, models)):
@@ -269,7 +288,7 @@ def _best(trainer: Trainer, state: Trained, bar: ProgressBar) -> Model:
         raise TrainingError.diverged(trainer.config.num_iterations)
     values = [f"{standing.log_likelihood:.2f}" for standing in standings]
     others = ", ".join(value for seed, value in enumerate(values) if seed != best)
-    bar.say(f"Kept seed {best} of {len(models)}: held-out log-likelihood {values[best]}, the others {others}.")
+    say(f"Kept seed {best} of {len(models)}: held-out log-likelihood {values[best]}, the others {others}.")
     return models[best]
 
 

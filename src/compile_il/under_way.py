@@ -24,10 +24,13 @@ class Stopped(KeyboardInterrupt):
     Args:
       iteration: iterations done.
       total: iterations asked for.
+      usable: whether what has been learned so far was written as a model, too.
     """
 
-    def __init__(self, iteration: int, total: int):
-        self.where = f"after iteration {iteration} of {total}; all is saved."
+    def __init__(self, iteration: int, total: int, *, usable: bool = False):
+        self.iteration, self.total = iteration, total
+        as_model = ", and the model as it is can be used" if usable else ""
+        self.where = f"after iteration {iteration} of {total}; all is saved{as_model}."
         super().__init__(
             f"{self.where} To go on, start again with the same data, settings and folder, and resume=True (--resume)."
         )
