@@ -5,9 +5,10 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+import pytest
 
 from compile_il.config import Config
-from compile_il.demos import Demonstrations
+from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.generate import demonstrate
 from compile_il.sources import make_source
 from compile_il.train import Trainer
@@ -35,6 +36,31 @@ def test_every_iteration_has_a_sample_and_a_temperature_of_its_own() -> None:
     falling = losses(demos, final_temperature=0.1)
     np.testing.assert_allclose(falling[0], fixed[0], rtol=1e-6)
     assert (np.abs(falling[1:] - fixed[1:]) > 1e-3).all()
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "expected"),
+    [
+        ("symbols", {"inference": "relaxed"}, 3.0),
+        ("symbols", {"inference": "relaxed", "duration_rate": 2.5}, 2.5),
+        ("data", {"inference": "relaxed"}, 4.0),
+        ("data", {"inference": "exact"}, 4.0),
+        ("data", {"inference": "exact", "num_segments": 4}, 3.0),
+        ("told", {"inference": "relaxed", "num_segments": 3, "counts_told": True}, 6.0),
+        ("data", {"inference": "relaxed", "duration_rate": 5.0}, 5.0),
+    ],
+)
+def test_segments_are_expected_to_be_as_long_as_in_the_data(
+    data: str, settings: dict[str, Any], expected: float
+) -> None:
+    """The paper's 3 is for its own worlds."""
+    demos = Demonstrations.from_arrays(None, [np.zeros(12, int)] * 4, num_actions=2)
+    if data == "told":
+        demos = demos.with_labels(segment_codes=[[UNKNOWN, UNKNOWN]] * 4)
+    config = Config(**({"num_segments": 3, "num_skills": 2, "hidden_dim": 4} | settings))
+    trainer = Trainer(config, make_source("symbols" if data == "symbols" else demos, config))
+    assert trainer.rate == pytest.approx(expected)
+    assert trainer.models(trainer.start())[0].duration_rate == trainer.rate
 
 
 def test_long_gradients_are_cut_and_short_ones_are_not() -> None:

@@ -62,7 +62,7 @@ class Config:
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
     """Weight of the Poisson factor on segment lengths; if None it is learned, and 0 where their number is not known."""
     duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")
-    """Expected length of a segment; if None the paper's 3 for relaxed inference, and else the mean in the data."""
+    """Expected length of a segment; if None the mean in the data, or for relaxed inference in a world the paper's 3."""
     longest_segment: int | None = setting(None, AT_LEAST_ONE, ", or None", only=EXACT)
     """Segments longer than this are not considered."""
     shared_termination: bool | None = setting(None, only=EXACT)
@@ -131,7 +131,7 @@ class Config:
         its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
         """
         if self.inference == "relaxed":
-            defaults: dict[str, Any] = {"duration_rate": PAPER_RATE, "sigma_floor": 0.25}
+            defaults: dict[str, Any] = {"sigma_floor": 0.25}
         else:
             known = self.num_segments is not None or self.counts_told
             defaults = {

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from compile_il.batches import Batch, Supervision, draw_batch, frame_budget
-from compile_il.config import Config
+from compile_il.config import PAPER_RATE, Config
 from compile_il.counts import labelled_counts
 from compile_il.log_space import is_impossible
 from compile_il.loss import Loss
@@ -52,10 +52,7 @@ class Trainer:
 
     def __init__(self, config: Config, source: Source):
         self.config, self.source = config.settled(), source
-        counts = labelled_counts(source.demos) if config.counts_told else None
-        expected = config.expected_segments if counts is None else counts.mean()
-        mean_duration = float(source.demos.lengths.mean() / expected)
-        self.rate = self.config.duration_rate or mean_duration
+        self.rate = config.duration_rate or expected_length(config, source)
         first_key, self.batch_key, self.noise_key = jax.random.split(jax.random.key(config.seed), 3)
         self.optimiser = make_optimiser(config)
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
@@ -173,6 +170,15 @@ class Trainer:
         """The model of each seed."""
         params = here(state.params) if self.mesh.size > 1 else state.params
         return [self._model(seed, params) for seed in range(self.config.num_seeds)]
+
+
+def expected_length(config: Config, source: Source) -> float:
+    """Mean length of a segment; the paper has 3 in all of its worlds, whatever their lengths are."""
+    if config.inference == "relaxed" and source.world is not None:
+        return PAPER_RATE
+    counts = labelled_counts(source.demos) if config.counts_told else None
+    expected = config.expected_segments if counts is None else counts.mean()
+    return float(source.demos.lengths.mean() / expected)
 
 
 def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:
