@@ -1,6 +1,7 @@
 """Segmenting demonstrations: shapes, counts, labels, and what is refused."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import pytest
 
 from compile_il import model as model_module
 from compile_il.config import Config, ConfigError
-from compile_il.counts import unknown_count
+from compile_il.counts import CountWarning, unknown_count
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.exact import objective
 from compile_il.exact.objective import DENSE, STREAMING, recursion_for
@@ -210,6 +211,23 @@ def test_some_counts_may_be_known() -> None:
         model.segment(demos, [2, 1, 3, 1], max_segments=4)
 
 
+def test_counts_that_crowd_the_largest_one_are_told() -> None:
+    """Where that many fit in and no label says so; the others are certain, which looks as if all were well."""
+    demos, model = vector_demos(), small_model()
+    with pytest.warns(
+        CountWarning, match="4 of 4 demonstrations have as many segments as were considered, 1, and .* 2 say"
+    ):
+        model.segment(demos, "unknown", max_segments=1)
+    told = demos.with_labels(segment_codes=[[0]] * 4)
+    with warnings.catch_warnings(action="error"):
+        model.segment(told, "unknown", max_segments=1)
+        model.segment(demos, 1)
+        short = Demonstrations.from_arrays(
+            [each[:2] for each in demos.observations], [each[:1] for each in demos.actions]
+        )
+        model_for(short).segment(short, "unknown", max_segments=1)
+
+
 @pytest.mark.parametrize("count", [[2, 3], [], 2.5, [2, None, 2], [2, None, 2.5, 2], [[2] * 4], [[2], [2, 2]]])
 def test_counts_that_are_none(count: Any) -> None:
     with pytest.raises(DemonstrationError, match="give a whole number, or one for each of the 4 demonstrations"):
@@ -221,6 +239,7 @@ def test_a_largest_number_that_cannot_be_is_refused() -> None:
         small_model().segment(vector_demos(), "unknown", max_segments=0)
 
 
+@pytest.mark.filterwarnings("ignore::compile_il.counts.CountWarning")
 @pytest.mark.parametrize("num_segments", [3, "unknown"])
 def test_neighbours_change_nothing(num_segments: Any) -> None:
     """Neither padding nor how many demonstrations there are; one is long enough for the others to be padded further."""

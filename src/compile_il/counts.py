@@ -1,5 +1,6 @@
 """What is known beforehand about the number of segments: told, or a row of log p(M), M = 0, 1, 2, ..."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,28 @@ from compile_il.log_space import LOG_ZERO
 
 Counts = Sequence[int | None] | NDArray[np.integer]
 """One number of segments for each demonstration, or None where that is not known."""
+_CROWDED = 0.1
+"""Share of demonstrations with the largest number of segments, above which that is no chance."""
 _FEW = 8
 """Entries of a list that a message shows."""
+
+
+class CountWarning(UserWarning):
+    """Numbers of segments that look as if there were more."""
+
+
+def warn_where_crowded(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:
+    """Says so where many demonstrations are found to have as many segments as were considered, and room for more."""
+    told = counts_by_labels(demos, 0)
+    crowded = (counts == most) & (demos.lengths > most) & (told == 0)
+    if crowded.mean() < _CROWDED:
+        return
+    warnings.warn(
+        f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and there "
+        f"may be more: raise max_segments, to {2 * most} say, here and in training.",
+        CountWarning,
+        stacklevel=3,  # where somebody asked for segments
+    )
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:

@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,7 +16,7 @@ import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config, changed, given_config
-from compile_il.counts import labelled_counts, with_counts
+from compile_il.counts import CountWarning, labelled_counts, with_counts
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.loss import Loss
@@ -260,7 +261,8 @@ def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
     standings = []
     for model in trainer.models(state):
         try:
-            found = model.segment(held_out, counts)
+            with warnings.catch_warnings(action="ignore", category=CountWarning):  # training is not over
+                found = model.segment(held_out, counts)
         except DivergedError:
             standings.append(Standing(math.nan, None))
             continue

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from compile_il.batches import Batch, rounded_batch, rows_filled_up
 from compile_il.config import Config
-from compile_il.counts import Counts, counts_by_labels, has_unknown, partly_told_counts, unknown_count
+from compile_il.counts import (
+    Counts,
+    counts_by_labels,
+    has_unknown,
+    partly_told_counts,
+    unknown_count,
+    warn_where_crowded,
+)
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.exact.objective import DENSE, recursion_for
@@ -96,7 +103,10 @@ class Model:
             (Viterbi). Where the model has no doubts they are the same.
           max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
-        return self._segment(demos, num_segments, self.choose_decoder(decoder, best), best, max_segments, None)
+        found = self._segment(demos, num_segments, self.choose_decoder(decoder, best), best, max_segments, None)
+        if isinstance(num_segments, str) or (num_segments is None and self.config.num_segments is None):
+            warn_where_crowded(found.num_segments, demos, max_segments or self.config.max_segments)
+        return found
 
     def sample(
         self,

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import Interrupted, command_line, mistakes_told, stop
+from compile_il.cli.console import Interrupted, command_line, mistakes_told, stop, warnings_told
 from compile_il.cli.demo import Demo
 from compile_il.cli.evaluate import Evaluate
 from compile_il.cli.generate import Generate
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"compile-il {importlib.metadata.version('compile-il')}")
         return
     try:
-        with mistakes_told():
+        with mistakes_told(), warnings_told():
             command = tyro.cli(
                 Command,
                 prog="compile-il",

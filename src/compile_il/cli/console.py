@@ -4,9 +4,10 @@ import contextlib
 import shlex
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -19,6 +20,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from compile_il.counts import CountWarning
 from compile_il.extras import MissingExtraError
 
 MAX_SEED = 2**32 - 1
@@ -83,6 +85,30 @@ def mistakes_told(where: str = "") -> Iterator[None]:
         fail(f"{where}{error}")
     except MemoryError:
         fail(f"{where}the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")
+
+
+@contextlib.contextmanager
+def warnings_told() -> Iterator[None]:
+    """A block in which what people are warned of is one sentence, without a place in the code."""
+    show = warnings.showwarning
+
+    def tell(
+        message: Warning | str,
+        category: type[Warning],
+        file: str,
+        line: int,
+        out: TextIO | None = None,
+        code: str | None = None,
+    ) -> None:
+        if issubclass(category, CountWarning):
+            say(Console(stderr=True), ("note:", "bold yellow"), f" {message}")
+        else:
+            show(message, category, file, line, out, code)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CountWarning)
+        warnings.showwarning = tell  # type: ignore[assignment]
+        yield
 
 
 def stop(message: str) -> NoReturn:
