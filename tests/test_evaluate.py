@@ -57,12 +57,38 @@ def test_another_world_is_refused_after_one_demonstration(model: cil.Model, made
     assert made == [1]
 
 
-def test_what_is_no_model_and_what_is_no_world_are_refused(model: cil.Model, made: list[int]) -> None:
+def test_what_is_no_model_and_what_cannot_be_scored_are_refused(model: cil.Model, made: list[int]) -> None:
     with pytest.raises(cil.DemonstrationError, match=r"this is a str: read one with cil\.load"):
         cil.evaluate("runs/x", "symbols")  # type: ignore[arg-type]
-    with pytest.raises(cil.DemonstrationError, match=r"A world is needed, .* scored by model\.score"):
-        cil.evaluate(model, cil.demonstrate("symbols", num_demos=2))  # type: ignore[arg-type]
+    demos = cil.demonstrate("symbols", num_demos=2)
+    with pytest.raises(cil.DemonstrationError, match=r"num_tasks is for worlds, and these are demonstrations"):
+        cil.evaluate(model, demos, num_tasks=3)
+    with pytest.raises(cil.DemonstrationError, match=r"true boundaries of these demonstrations are not known"):
+        cil.evaluate(model, demos.with_truth())
+    with pytest.raises(cil.DemonstrationError, match=r"one for each of the 2 demonstrations"):
+        cil.evaluate(model, demos, count=[3, 3, 3])
     assert made == []
+
+
+@pytest.mark.parametrize("count", ["true", "unknown", 2])
+def test_demonstrations_are_scored_as_the_levels_that_they_are_of(count: Any, model: cil.Model) -> None:
+    """Whatever their labels say; what has no meaning without a world, or without codes, is None."""
+    by_world = cil.evaluate(model, "symbols", num_demos=16, seed=5, count=count)
+    demos = cil.demonstrate("symbols", num_demos=16, seed=5)
+    assert cil.evaluate(model, demos.reveal(), count=count) == by_world
+    assert by_world.agreement is not None
+    without = cil.evaluate(model, demos.with_truth(boundaries=demos.truth.boundaries), count=count)
+    assert without == by_world._replace(agreement=None, nmi=None, mean_iou=None, segmental_f1_50=None)
+
+
+def test_actions_of_a_grid_have_no_online_score_without_its_world() -> None:
+    demos = cil.demonstrate("grid-pickup", num_demos=4, seed=0)
+    scores, by_world = (
+        cil.evaluate(model_for(demos), demos),
+        cil.evaluate(model_for(demos), "grid-pickup", num_demos=4, seed=0),
+    )
+    assert by_world.online is not None
+    assert scores == by_world._replace(online=None)
 
 
 def test_long_lists_of_pick_ups_come_with_as_many_objects(made: list[int]) -> None:

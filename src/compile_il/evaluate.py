@@ -13,7 +13,7 @@ from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model, SegmentCount
-from compile_il.segments import score
+from compile_il.segments import score, unknown_truth
 from compile_il.worlds import World, make_world, with_num_tasks
 from compile_il.worlds.world import KEY_KIND
 
@@ -44,7 +44,7 @@ class Evaluation(NamedTuple):
 
 def evaluate(
     model: Model,
-    world: str | World,
+    world: str | World | Demonstrations,
     *,
     num_tasks: int | None = None,
     num_demos: int = 1024,
@@ -53,32 +53,45 @@ def evaluate(
     decoder: Decoder | None = None,
     best: Best | None = None,
 ) -> Evaluation:
-    """Scores a model on levels it has not seen.
+    """Scores a model on levels it has not seen, or on demonstrations whose truth is known.
 
     Args:
-      model: trained in the same world.
-      world: the world, or its name.
-      num_tasks: tasks of each demonstration; as many as the world has if None. Where each thing can be picked up but
-        once there are as many things, too.
-      num_demos: how many.
-      seed: of the levels.
+      model: trained in the same world, or on such demonstrations.
+      world: the world, or its name; or demonstrations, whose labels are not looked at. There is no world to play in
+        then, and so no `online`.
+      num_tasks: of a world, tasks of each demonstration; as many as the world has if None. Where each thing can be
+        picked up but once there are as many things, too.
+      num_demos: of a world, how many.
+      seed: of a world's levels.
       count: how many segments to find: as many as there are, or what else `Model.segment` takes.
       decoder: how, as for `Model.segment`; by default as the model was trained.
       best: what an exact decoder returns, as for `Model.segment`.
     """
-    _check_kinds(model, world)
+    if not isinstance(model, Model):
+        raise DemonstrationError(
+            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
+        )
     model.choose_decoder(decoder, best)  # refused before levels are made, and so is what follows
-    _check_count(count, num_demos)
-    world = make_world(world) if isinstance(world, str) else world
-    if num_tasks is not None:
-        world = with_num_tasks(world, num_tasks)
-    model.check_spaces(demonstrate(world, num_demos=1, seed=seed))
-    demos = demonstrate(world, num_demos=num_demos, seed=seed)
+    played: World | None = None
+    if isinstance(world, Demonstrations):
+        if num_tasks is not None:
+            raise DemonstrationError("num_tasks is for worlds, and these are demonstrations: leave it out.")
+        _check_count(count, len(world))
+        demos = world.with_labels()
+        if demos.truth.boundaries is None:
+            raise unknown_truth()
+    else:
+        _check_count(count, num_demos)
+        played = make_world(world) if isinstance(world, str) else world
+        if num_tasks is not None:
+            played = with_num_tasks(played, num_tasks)
+        model.check_spaces(demonstrate(played, num_demos=1, seed=seed))
+        demos = demonstrate(played, num_demos=num_demos, seed=seed)
     told = true_counts(demos) if isinstance(count, str) and count == "true" else count
     found = model.segment(demos, told, decoder=decoder, best=best)
     scores = score(found, demos)
     again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
-    online = _online(model, world, found.skills, num_demos, seed) if hasattr(world, "step") else None
+    online = _online(model, played, found.skills, num_demos, seed) if hasattr(played, "step") else None
     return Evaluation(
         *scores,
         reconstruction=again.accuracy if again else None,
@@ -86,19 +99,6 @@ def evaluate(
         online=online,
         **({} if model.config.codes == "gaussian" else label_fields(found.labels, demos)),
     )
-
-
-def _check_kinds(model: object, world: object) -> None:
-    """Refuses what is easily taken for a model or a world."""
-    if not isinstance(model, Model):
-        raise DemonstrationError(
-            f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
-        )
-    if isinstance(world, Demonstrations):
-        raise DemonstrationError(
-            "A world is needed, or its name, which makes levels that the model has not seen: what it finds in "
-            "demonstrations is scored by model.score(demos)."
-        )
 
 
 def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
@@ -114,18 +114,18 @@ def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """How well skills agree with the things that tasks are about."""
+    """How well skills agree with the things that tasks are about, where those are known."""
     truth = demos.truth
-    assert truth.boundaries is not None, "worlds know their boundaries"
-    assert truth.codes is not None, "worlds know their codes"
+    if truth.boundaries is None or truth.codes is None:
+        return {}
     found = score_labels(labels, step_labels(truth.boundaries, truth.codes, demos.lengths))._asdict()
     return {name: value for name, value in found.items() if name in Evaluation._fields}
 
 
 def true_counts(demos: Demonstrations) -> list[int]:
-    """How many segments each demonstration of a world really has."""
+    """How many segments each demonstration really has."""
     truth = demos.truth
-    assert truth.boundaries is not None, "worlds know their boundaries"
+    assert truth.boundaries is not None, "it is looked at before"
     return [len(inner) + 1 for inner in truth.boundaries]
 
 

@@ -64,7 +64,10 @@ def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segmen
 def score(found: Segments, demos: Demonstrations) -> Scores:
     """Compares what was found with the truth."""
     if demos.truth.boundaries is None:
-        raise DemonstrationError(
-            "The true boundaries of these demonstrations are not known: there is nothing to score."
-        )
+        raise unknown_truth()
     return score_boundaries(found.boundaries, demos.truth.boundaries)
+
+
+def unknown_truth() -> DemonstrationError:
+    """What to raise where there is nothing to compare with."""
+    return DemonstrationError("The true boundaries of these demonstrations are not known: there is nothing to score.")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import Config, ConfigError
 from compile_il.counts import labelled_counts, unknown_count, without_short
-from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.demos import UNKNOWN, Demonstration, DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.exact.effects import total
 from compile_il.exact.feasible import feasible
@@ -102,6 +102,11 @@ def _check_effects(space: Space, config: Config) -> None:
 
 def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
     """What to raise where something else was given; `otherwise` says what would have done as well."""
+    if isinstance(given, Demonstration):
+        return DemonstrationError(
+            "Demonstrations are needed, and this is a single one of them: take a set that holds it, demos[:1] or "
+            "demos[[i]], in place of demos[i]."
+        )
     return DemonstrationError(
         f"Demonstrations are needed{otherwise}, and this is a {type(given).__name__}: make them with "
         "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."

@@ -82,6 +82,23 @@ def test_evaluate_prints_and_writes_scores(
     assert "exists" in refuses(typed, capsys)
 
 
+def test_evaluate_scores_files(
+    pristine_run: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, other = tmp_path / "scores.json", tmp_path / "other.npz"
+    cil.demonstrate("symbols", num_demos=5, seed=3).save(other)
+    typed = ["evaluate", str(pristine_run), "--demos", str(symbols), str(other), "--out", str(out)]
+    main(typed)
+    text, figures = capsys.readouterr().out, json.loads(out.read_text())["figures"]
+    assert list(figures) == [symbols.stem, "other"]
+    model = cil.load(pristine_run)
+    for path, found in zip((symbols, other), figures.values(), strict=True):
+        assert found == cil.evaluate(model, cil.Demonstrations.load(path))._asdict()
+        assert f"{100 * found['boundary_accuracy']:.1f}" in text
+    assert "one or on the other" in refuses([*typed, "--world", "symbols", "--overwrite"], capsys)
+    assert refuses(["evaluate", str(pristine_run)], capsys).endswith("or on which data (--demos).")
+
+
 def test_report_shows_the_curves_of_the_run(
     pristine_run: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

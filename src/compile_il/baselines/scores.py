@@ -13,6 +13,6 @@ def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
             "The true boundaries of these demonstrations are not known, and there is nothing to score: give them with "
             "demos.with_truth(boundaries=...)."
         )
-    labels = {} if cuts.labels is None or demos.truth.codes is None else label_fields(cuts.labels, demos)
+    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
     found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
     return Evaluation(*found, reconstruction=None, exact_match=None, online=None, **labels)

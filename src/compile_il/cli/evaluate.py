@@ -1,9 +1,9 @@
-"""`compile-il evaluate`: all scores of a model on unseen levels of a world."""
+"""`compile-il evaluate`: all scores of a model on unseen levels of a world, or on demonstrations in files."""
 
 import dataclasses
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -16,20 +16,27 @@ from compile_il.evaluate import TEST_SEED, Evaluation
 from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS
 from compile_il.worlds import make_world, with_num_tasks
 
+if TYPE_CHECKING:
+    from compile_il.demos import Demonstrations
+    from compile_il.worlds import World
+
 PAPER_ROW = "  in the paper"
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """Score a trained model on unseen levels of a world.
+    """Score a trained model on unseen levels of a world, or on demonstrations whose truth is known.
 
     compile-il evaluate runs/pickup --num-tasks 3 5 10
+    compile-il evaluate runs/mine --demos test.npz
     """
 
     model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
     world: Annotated[WorldName | None, tyro.conf.arg(metavar="WORLD", help_behavior_hint="(default: its own)")] = None
     """grid-pickup, grid-visit (each also with -window), reacher or symbols; by default the one it was trained in."""
+    demos: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DEMOS...", help_behavior_hint="(default: none)")] = ()
+    """Files of demonstrations, in place of levels of a world; one column of scores for each."""
     num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
     """Lengths of task lists; one column of scores for each."""
     num_demos: int = 1024
@@ -57,34 +64,24 @@ class Evaluate:
         check_numbers(self.num_demos, self.seed)
         if not self.num_tasks or len(set(self.num_tasks)) < len(self.num_tasks):
             raise ValueError("--num-tasks: give lengths of task lists, each once, such as 3 5.")
+        if self.demos and self.world is not None:
+            raise ValueError("--demos and --world: score the model on one or on the other.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         model, began, scores = load(self.model), time.perf_counter(), {}
-        name = self.world or model.world
-        if name is None:
-            raise ValueError("The model was trained on data: say in which world to score it (--world).")
-        worlds = {tasks: with_num_tasks(make_world(name), tasks) for tasks in self.num_tasks}  # says what cannot be
-        for tasks, world in worlds.items():
-            with console.status(f"{self.num_demos} levels of {tasks} tasks"):
-                scores[f"{name}, {tasks} tasks"] = evaluate(
-                    model,
-                    world,
-                    num_demos=self.num_demos,
-                    seed=self.seed,
-                    count="unknown" if self.count_unknown else "true",
-                    decoder=self.decoder,
-                    best=self.best,
-                )
+        levels = self._files() if self.demos else self._worlds(model.world)
+        how: dict[str, Any] = {"decoder": self.decoder, "best": self.best}
+        count: Literal["unknown", "true"] = "unknown" if self.count_unknown else "true"
+        for name, place in levels.items():
+            with console.status(name):
+                scores[name] = evaluate(model, place, num_demos=self.num_demos, seed=self.seed, count=count, **how)
         console.print(score_table(scores))
         if self.out is not None:
             config = {
                 "settings": model.config.to_json(),
-                "world": name,
-                "levels": {str(tasks): str(world) for tasks, world in worlds.items()},
-                "num_tasks": list(self.num_tasks),
-                "count": "unknown" if self.count_unknown else "true",
-                "num_demos": self.num_demos,
-                "test_seed": self.seed,
+                "levels": {name: str(place) for name, place in levels.items()},
+                "count": count,
+                **({} if self.demos else self._of_levels()),
                 "decoder": model.choose_decoder(self.decoder, self.best),
                 "best": self.best,
             }
@@ -92,6 +89,28 @@ class Evaluate:
             seconds = time.perf_counter() - began
             write_result(self.out, config=config, seeds=[model.config.seed], wall_time=seconds, figures=figures)
             say(console, "Saved to ", (str(self.out), "bold"))
+
+    def _files(self) -> "dict[str, Demonstrations]":
+        """What is in the files, by their names."""
+        from compile_il.demos import Demonstrations
+
+        names = [path.stem for path in self.demos]
+        if len(set(names)) < len(names):
+            names = [str(path) for path in self.demos]
+        return {name: Demonstrations.load(path) for name, path in zip(names, self.demos, strict=True)}
+
+    def _worlds(self, trained_in: str | None) -> "dict[str, World]":
+        """The world with lists of each length, by name."""
+        name = self.world or trained_in
+        if name is None:
+            raise ValueError(
+                "The model was trained on data: say in which world to score it (--world), or on which data (--demos)."
+            )
+        return {f"{name}, {tasks} tasks": with_num_tasks(make_world(name), tasks) for tasks in self.num_tasks}
+
+    def _of_levels(self) -> dict[str, Any]:
+        """What fresh levels depend on."""
+        return {"num_tasks": list(self.num_tasks), "num_demos": self.num_demos, "test_seed": self.seed}
 
 
 def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:
