@@ -10,10 +10,12 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from compile_il.config import Config
+from compile_il.demos import Demonstrations
 from compile_il.hierarchy import HierarchyError
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.model import Model
 from compile_il.worlds.gym import register
+from tests.exact.small import model_for
 from tests.hierarchy.two_states import MODEL
 
 STAY_OR_BACK, GO, ROUND_TRIP = 0, 1, 2
@@ -82,12 +84,66 @@ def test_gymnasium_finds_nothing_wrong() -> None:
     check_env(SkillEnv(TwoStatesEnv(), MODEL), skip_render_check=True)
 
 
+def test_there_may_be_skills_alone() -> None:
+    env = SkillEnv(TwoStatesEnv(), MODEL, skills_only=True, discount=0.5)
+    assert env.action_space == spaces.Discrete(1)
+    env.reset()
+    _, reward, *_, info = env.step(0)
+    assert (reward, info["num_steps"]) == (0.5, 2)
+    with pytest.raises(HierarchyError, match="There is no action 1: there are 0 of the environment, then 1 skills"):
+        env.step(1)
+
+
+class Drift(gymnasium.Env):
+    """A point that goes where it is told."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Box(-0.25, 0.25, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.place, self.taken = np.zeros(2, np.float32), []
+        return self.place, {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action)
+        self.taken.append(action)
+        self.place = self.place + action
+        return self.place, 1.0, False, False, {}
+
+
+def test_skills_act_in_continuous_spaces() -> None:
+    """Action by action as the model says, within the bounds of the environment; no others can be chosen."""
+    rng = np.random.default_rng(0)
+    demos = Demonstrations.from_arrays([rng.normal(size=(9, 2))] * 3, [rng.normal(size=(8, 2))] * 3)
+    model, env = model_for(demos), Drift()
+    wrapped = SkillEnv(env, model, max_steps=4)
+    assert wrapped.action_space == spaces.Discrete(model.config.num_skills)
+    place, _ = wrapped.reset()
+    *_, info = wrapped.step(1)
+    assert len(env.taken) == info["num_steps"]
+    clipped, running = False, model.begin(place, 1)
+    for number, action in enumerate(env.taken, start=1):
+        given = running.act()
+        clipped |= bool((np.abs(given) > 0.25).any())
+        np.testing.assert_array_equal(action, np.clip(given, -0.25, 0.25))
+        place = place + action
+        assert running.arrive(action, place) == (number == len(env.taken) < 4)
+    assert clipped
+
+
 def test_what_cannot_work_is_refused() -> None:
     register()
-    with pytest.raises(HierarchyError, match="The environment has 8 actions, and the model's skills choose among 2"):
+    with pytest.raises(HierarchyError, match="The environment has 8 actions, and the model's skills have 2 actions"):
         SkillEnv(gymnasium.make("CompILE/GridPickup-v0"), MODEL)
-    with pytest.raises(HierarchyError, match="skills can stand beside a number of discrete ones"):
+    with pytest.raises(HierarchyError, match="has actions of width 2, and the model's skills have 2 actions"):
         SkillEnv(gymnasium.make("CompILE/Reacher-v0"), MODEL)
+    many = TwoStatesEnv()
+    many.action_space = spaces.MultiBinary(2)
+    with pytest.raises(
+        HierarchyError, match=r"actions are MultiBinary\(2\): skills give discrete ones, .*, or vectors"
+    ):
+        SkillEnv(many, MODEL)
     with pytest.raises(HierarchyError, match="Gaussian codes have no numbers"):
         SkillEnv(TwoStatesEnv(), Model(MODEL.skills, Config(inference="relaxed", codes="gaussian"), 2.0))
     with pytest.raises(HierarchyError, match=r"discount is 1\.5"):

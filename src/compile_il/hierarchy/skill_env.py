@@ -1,7 +1,8 @@
 """Skills as actions of any Gymnasium environment, for any library of reinforcement learning.
 
-An action of the wrapped environment is a number: first those of the environment itself, then one for each skill, which
-runs until it stops by itself or the episode ends. To a library that knows nothing of options, either is one step: its
+An action of the wrapped environment is a number: first those of the environment itself, where they are numbers and
+skills are not to do everything, then one for each skill, which runs until it stops by itself or the episode ends. To a
+library that knows nothing of options, either is one step: its
 reward is Σ γ^i r_i over what happened inside, and `info` says how many steps that were, γ to their power and Σ r_i, for
 learners that know what to do with it.
 """
@@ -24,11 +25,13 @@ from compile_il.worlds.gym import WorldEnv
 
 
 class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose actions are its own, and then the skills of a model.
+    """An environment whose actions are its own, and then the skills of a model; or skills alone.
 
     Args:
-      env: with discrete actions, as many as in the demonstrations that the model was trained on.
+      env: with the actions of the demonstrations that the model was trained on: as many discrete ones, or a box of the
+        same width, to whose bounds actions are clipped.
       model: with skills that are numbered; Gaussian codes are not.
+      skills_only: whether the actions of the environment itself are left out, as continuous ones always are.
       discount: γ, of rewards inside of a skill.
       max_steps: after which a skill is stopped if it has not by itself; None if only the environment's end does.
       see: from the environment's observation to the one that the model was trained on, where they differ.
@@ -36,16 +39,20 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, int],
+        env: gymnasium.Env[Any, Any],
         model: Model,
         *,
+        skills_only: bool = False,
         discount: float = 1.0,
         max_steps: int | None = None,
         see: Callable[[Any], NDArray[Any]] = np.asarray,
     ):
         super().__init__(env)
         self.model, self.discount, self.max_steps, self._see = model, discount, max_steps, see
-        self.num_actions = _check(env, model, discount, max_steps)
+        _check(env, model, discount, max_steps)
+        discrete = isinstance(env.action_space, spaces.Discrete)
+        self.num_actions = model.skills.space.num_actions if discrete and not skills_only else 0
+        """Actions of the environment itself, which come before skills."""
         if see is np.asarray and isinstance(env.unwrapped, WorldEnv):
             refuse_others(model, env.unwrapped.world)
         self.action_space = spaces.Discrete(self.num_actions + model.config.num_skills)
@@ -71,7 +78,7 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._running = self._running.follow(max(skill, 0))
         earned, total, discount, num_steps, over = 0.0, 0.0, 1.0, 0, False
         while not over:
-            taken = int(action) if skill < 0 else int(self._running.act())
+            taken = int(action) if skill < 0 else self._act(self._running)
             observation, reward, terminated, truncated, info = self.env.step(taken)
             earned, total = earned + discount * float(reward), total + float(reward)
             discount, num_steps = discount * self.discount, num_steps + 1
@@ -79,6 +86,13 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             over = terminated or truncated or skill < 0 or done or num_steps == self.max_steps
         about = {"num_steps": num_steps, "discount": discount, "total_reward": total}
         return observation, earned, terminated, truncated, info | about
+
+    def _act(self, running: RunningSkill) -> Any:
+        """What a skill does, as the environment takes it."""
+        taken, space = running.act(), self.env.action_space
+        if not isinstance(space, spaces.Box):
+            return int(taken)
+        return np.clip(taken, space.low, space.high).astype(space.dtype)
 
     def _look(self, observation: Any) -> NDArray[Any]:
         seen = self._see(observation)
@@ -92,24 +106,36 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return seen
 
 
-def _check(env: gymnasium.Env[Any, int], model: Model, discount: float, max_steps: int | None) -> int:
-    """How many actions the environment has, if the model's skills can act in it."""
-    if not isinstance(env.action_space, spaces.Discrete) or env.action_space.start != 0:
-        raise HierarchyError(
-            f"The environment's actions are {env.action_space}: skills can stand beside a number of discrete ones."
-        )
-    num_actions = int(env.action_space.n)
+def _check(env: gymnasium.Env[Any, Any], model: Model, discount: float, max_steps: int | None) -> None:
+    """Refuses what cannot work."""
     refuse_no_model(model)
     if model.config.codes == "gaussian":
         raise HierarchyError('Gaussian codes have no numbers to choose among: train with codes="categorical".')
-    if model.skills.space.num_actions != num_actions:
-        raise HierarchyError(
-            f"The environment has {num_actions} actions, and the model's skills choose among "
-            f"{model.skills.space.num_actions}: use a model that was trained on demonstrations of this environment."
-        )
+    _check_actions(env.action_space, model)
     if not isinstance(discount, numbers.Real) or not 0 < discount <= 1:
         raise HierarchyError(f"discount is {discount!r}: use a number above 0 and up to 1.")
     whole = isinstance(max_steps, numbers.Integral) and not isinstance(max_steps, bool)
     if max_steps is not None and (not whole or max_steps < 1):
         raise HierarchyError(f"max_steps is {max_steps!r}: use a whole number, at least 1, or None.")
-    return num_actions
+
+
+def _check_actions(actions: spaces.Space[Any], model: Model) -> None:
+    """The environment must take the actions that skills give."""
+    numbered = isinstance(actions, spaces.Discrete) and actions.start == 0
+    flat = isinstance(actions, spaces.Box) and len(actions.shape) == 1 and np.issubdtype(actions.dtype, np.floating)
+    if not numbered and not flat:
+        raise HierarchyError(
+            f"The environment's actions are {actions}: skills give discrete ones, numbered from 0, or vectors in a box."
+        )
+    space = model.skills.space
+    theirs = (
+        f"{actions.n} actions"
+        if isinstance(actions, spaces.Discrete)
+        else f"actions of width {np.prod(actions.shape or ())}"
+    )
+    ours = f"{space.num_actions} actions" if space.num_actions else f"actions of width {space.action_dim}"
+    if theirs != ours:
+        raise HierarchyError(
+            f"The environment has {theirs}, and the model's skills have {ours}: use a model that was trained on "
+            "demonstrations of this environment."
+        )
