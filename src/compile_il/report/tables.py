@@ -25,6 +25,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "visit-oracle": scores.visit_oracle,
     "durations": scores.durations,
     "meaning": scores.meaning,
+    "stations": scores.stations,
     "relaxed-pickup": scores.relaxed_pickup,
     "low-temperatures": scores.low_temperatures,
     "cut-gradients": scores.cut_gradients,

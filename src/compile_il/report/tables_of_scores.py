@@ -4,6 +4,7 @@ import itertools
 from statistics import mean
 from typing import Any
 
+from compile_il.metrics import summarise
 from compile_il.report.markdown import markdown_table
 from compile_il.report.scores import spread
 from compile_il.reproduce.draw import study_cells
@@ -134,6 +135,17 @@ def meaning() -> str:
             rows.append([f"{world}, {way}", *ours, f"{100 * found['kept']['agreement']:.1f}"])
     headings = ["per cent", "agreement", "mutual information", "boundaries", "agreement of the seed to keep"]
     return markdown_table(headings, rows)
+
+
+def stations() -> str:
+    """How well skills agree with places that tasks are at, and how likely they are."""
+    rows = []
+    for way, found in read_result("stations-cpu")["figures"].items():
+        columns = ("agreement", "nmi", "boundary_accuracy")
+        ours = [spread([seed[column] for seed in found["seeds"]]) for column in columns]
+        likelihoods = summarise([seed["test_log_likelihood"] for seed in found["seeds"]])
+        rows.append([way, *ours, f"{likelihoods.mean:.1f} ± {likelihoods.std:.1f}"])
+    return markdown_table(["per cent", "agreement", "mutual information", "boundaries", "log-likelihood, unseen"], rows)
 
 
 def window() -> str:
