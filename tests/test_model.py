@@ -165,6 +165,10 @@ def test_labels_that_name_a_skill_too_many() -> None:
 def test_too_short() -> None:
     with pytest.raises(DemonstrationError, match=r"Demonstration 3 has 4 steps, too few for 5 segments: lower"):
         small_model().segment(vector_demos(), 5)
+    with pytest.raises(
+        DemonstrationError, match=r"Demonstration 3 has 4 steps, too few for 5 segments: lower its number"
+    ):
+        small_model().segment(vector_demos(), [1, 1, 1, 5])
     with pytest.raises(DemonstrationError, match=r"num_segments is 0: use at least 1"):
         small_model().segment(vector_demos(), [1, 0, 1, 1])
 
@@ -207,6 +211,7 @@ def test_some_counts_may_be_known() -> None:
         np.testing.assert_array_equal(found.boundaries[i], other.boundaries[i])
         np.testing.assert_allclose(found.log_likelihood[i], other.log_likelihood[i], rtol=1e-5)
     assert found.count_probs[0].tolist() == [0, 0, 1, 0, 0]
+    assert model.segment(demos, np.array(2)).num_segments.tolist() == [2] * 4
     with pytest.raises(ValueError, match="max_segments has no meaning where the number is told"):
         model.segment(demos, [2, 1, 3, 1], max_segments=4)
 
@@ -277,17 +282,15 @@ def test_what_was_found_is_told_in_a_line() -> None:
 
 
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:
-    assert model_module._rows_per_call(vector_demos()[:1], 10) == 1
-    assert model_module._rows_per_call(vector_demos(), 10) == 4
-    long = Demonstrations.from_arrays(None, [np.zeros(30_000, int)] * 5)
-    assert model_module._rows_per_call(long, 10) == 2
+    assert model_module._rows_per_call(1, 9, 10) == 1
+    assert model_module._rows_per_call(4, 9, 10) == 4
+    assert model_module._rows_per_call(5, 30_000, 10) == 2
 
 
 def test_many_skills_leave_room_for_fewer_demonstrations_at_once() -> None:
     """The dense recursion has a sum for each pair of steps and each skill."""
-    demos = Demonstrations.from_arrays(None, [np.zeros(256, int)] * 300)
     for num_skills, most in ((10, 256), (32, 128), (128, 32)):
-        assert model_module._rows_per_call(demos, num_skills) == most
+        assert model_module._rows_per_call(300, 256, num_skills) == most
 
 
 def test_skills_act_one_by_one() -> None:

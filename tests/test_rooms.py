@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import hypergeom
 
 from compile_il.batches import batch_of, frame_budget
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.loss import Loss
-from compile_il.rooms import Group, Room, alike_in_length, cost_of, groups_of, make_rooms, usual_length
+from compile_il.rooms import Group, Room, alike_in_length, cost_of, groups_of, make_rooms, most_among, usual_length
 from compile_il.sources import make_source
 from compile_il.train import Trainer
 from tests.exact.small import SMALL, model_for
@@ -38,7 +39,8 @@ def demos_of(lengths: Sequence[int] = MIXED) -> Demonstrations:
         ([10, 2000], 2, 2000),  # every batch has the long one, and is cheaper by less than a half
         ([10, 2000], 1, 2000),
         ([10] * 100 + [1000] * 100, 32, 1000),
-        ([10] * 1000 + [1000], 1, 1000),  # a room of one row for either is no cheaper
+        ([10] * 1000 + [1000], 1, 10),  # nearly every batch does without
+        ([10] * 2 + [1000] * 2, 1, 1000),
         ([9], 1, 9),
     ],
 )
@@ -55,6 +57,7 @@ def test_what_a_length_costs() -> None:
         (Config(inference="relaxed"), 100),
     ):
         assert cost_of(config)(100) == expected
+    assert cost_of(Config(inference="relaxed"), exactly=True)(100) == 100 * 100
 
 
 def test_which_lengths_are_usual_does_not_depend_on_devices() -> None:
@@ -62,6 +65,16 @@ def test_which_lengths_are_usual_does_not_depend_on_devices() -> None:
     for num_shares in (1, 2, 8):
         usual, long = make_rooms(lengths, 8, num_shares, QUADRATIC)
         assert (usual.up_to, usual.num_rows, long.up_to, long.num_rows) == (10, 8 // num_shares, 1000, 1)
+
+
+@pytest.mark.parametrize(
+    ("num_chosen", "num_all", "batch_size"), [(23, 10_000, 16), (9, 1000, 4), (5, 7, 6), (1, 9, 9)]
+)
+def test_there_is_room_but_once_in_a_billion(num_chosen: int, num_all: int, batch_size: int) -> None:
+    most = most_among(num_chosen, num_all, batch_size)
+    more = hypergeom(num_all, num_chosen, batch_size).sf
+    assert more(most) <= 1e-9 * (1 + 1e-6)
+    assert more(most - 1) > 1e-9
 
 
 @given(

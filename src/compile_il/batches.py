@@ -200,7 +200,7 @@ def unpack(scores: Any, batch: Batch, max_length: int) -> Any:
     """Per-frame scores as a padded table, B x max_length; padding repeats frames and means nothing.
 
     Nor has it gradients. They are for batches whose demonstrations lie one after the other, as all do but those of
-    `pick`.
+    `pick`; where it repeats some behind all others, for these alone.
     """
     num_rows = jax.tree.leaves(scores)[0].shape[0]
     first, lengths = jnp.asarray(batch.first), jnp.asarray(batch.lengths)

@@ -167,8 +167,8 @@ class Model:
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
         keys = None if seed is None else jax.random.split(jax.random.key(seed), len(demos))
         places, parts = [], []
-        for alike in alike_in_length(demos.lengths, cost_of(self.config)):
-            num_rows = _rows_per_call(demos[alike], self.config.num_skills)
+        for alike in alike_in_length(demos.lengths, cost_of(self.config, exactly=decoder == "exact")):
+            num_rows = _rows_per_call(len(alike), int(demos.lengths[alike].max()), self.config.num_skills)
             for first in range(0, len(alike), num_rows):
                 some = alike[first : first + num_rows]
                 some_keys = None if keys is None else keys[some]
@@ -356,10 +356,10 @@ def _segment_some(
     )
 
 
-def _rows_per_call(demos: Demonstrations, num_skills: int) -> int:
+def _rows_per_call(num_demos: int, max_length: int, num_skills: int) -> int:
     """How many demonstrations one call takes: a power of two, to compile few programs, and fewer of long ones."""
-    room = _STEPS_PER_CALL // demos.max_length
-    if recursion_for(demos.max_length) is DENSE:
-        room = min(room, _SUMS_PER_CALL // (demos.max_length**2 * num_skills))
+    room = _STEPS_PER_CALL // max_length
+    if recursion_for(max_length) is DENSE:
+        room = min(room, _SUMS_PER_CALL // (max_length**2 * num_skills))
     most = min(_DEMOS_PER_CALL, 1 << max(room, 1).bit_length() - 1)
-    return min(most, 1 << (len(demos) - 1).bit_length())
+    return min(most, 1 << (num_demos - 1).bit_length())

@@ -6,6 +6,7 @@ all work would be done on padding. Instead each batch is shared out over two roo
 small one for what is longer; results are the same, since a demonstration does not depend on what lies beside it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,15 +21,10 @@ from compile_il.demos import Demonstrations
 
 Cost = Callable[[int], float]
 """Of one demonstration with room for so many steps, in any unit."""
+ONE_IN = 10**9
+"""Batches of which one has more long demonstrations than there is room for, at most."""
 WORTH_IT = 2.0
 """A second room makes a second program, which takes its time to compile: it must make batches cheaper by so much."""
-
-
-def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
-    """Which demonstrations to look at together: all, or those of usual lengths and then the others."""
-    usual = usual_length(lengths, len(lengths), cost)
-    groups = [np.flatnonzero(lengths <= usual), np.flatnonzero(lengths > usual)]
-    return [group for group in groups if len(group)]
 
 
 class Room(NamedTuple):
@@ -52,9 +48,14 @@ class Group(NamedTuple):
     """Where they are in the batch, which says what noise is drawn for them; None where it holds no others."""
 
 
-def cost_of(config: Config) -> Cost:
-    """Time for a demonstration of so many steps: sums over starts and ends, or passes of an LSTM."""
-    if config.inference == "relaxed":
+def cost_of(config: Config, *, exactly: bool = False) -> Cost:
+    """Time for a demonstration of so many steps: sums over starts and ends, or passes of an LSTM.
+
+    Args:
+      config: the settings.
+      exactly: whether there are sums in relaxed inference, too.
+    """
+    if config.inference == "relaxed" and not exactly:
         return float
     longest = config.longest_segment
     return lambda steps: float(steps) * (steps if longest is None else min(steps, longest))
@@ -62,20 +63,33 @@ def cost_of(config: Config) -> Cost:
 
 def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> int:
     """The length up to which demonstrations are better kept apart from the others; that of the longest if none is."""
-    known = np.unique(lengths)
+    known, counts = np.unique(lengths, return_counts=True)
     longest = int(known[-1])
-    together = batch_size * cost(longest)
-    apart = [batch_size * cost(int(n)) + _most_among(lengths > n, batch_size) * cost(longest) for n in known[:-1]]
-    if not apart or min(apart) * WORTH_IT > together:
+    share_longer = 1 - np.cumsum(counts)[:-1] / len(lengths)
+    # A batch without long ones does without their room, which in others is for about so many.
+    needed = 1 - (1 - share_longer) ** batch_size
+    rows = np.minimum(1 + batch_size * share_longer, batch_size)
+    apart = batch_size * np.array([cost(int(n)) for n in known[:-1]]) + needed * rows * cost(longest)
+    if not len(apart) or apart.min() * WORTH_IT > batch_size * cost(longest):
         return longest
-    return int(known[int(np.argmin(apart))])
+    return int(known[apart.argmin()])
 
 
-def _most_among(chosen: NDArray[np.bool_], batch_size: int) -> int:
-    """How many of the chosen are in a random batch, all but never more: the mean plus five standard deviations."""
-    share = chosen.mean()
-    usual = batch_size * share + 5 * np.sqrt(batch_size * share * (1 - share))
-    return int(min(np.ceil(usual), chosen.sum(), batch_size))
+def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
+    """For how many of some chosen demonstrations a random batch needs room: more than so many come once in `ONE_IN`."""
+    ways, tail = math.comb(num_all, batch_size), 0
+    for number in range(min(num_chosen, batch_size), 0, -1):
+        tail += math.comb(num_chosen, number) * math.comb(num_all - num_chosen, batch_size - number)
+        if tail * ONE_IN > ways:
+            return number
+    return 1
+
+
+def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
+    """Which demonstrations to look at together: all, or those of usual lengths and then the others."""
+    usual = usual_length(lengths, len(lengths), cost)
+    groups = [np.flatnonzero(lengths <= usual), np.flatnonzero(lengths > usual)]
+    return [group for group in groups if len(group)]
 
 
 def make_rooms(lengths: NDArray[np.integer], batch_size: int, num_shares: int, cost: Cost) -> list[Room]:
@@ -88,7 +102,7 @@ def make_rooms(lengths: NDArray[np.integer], batch_size: int, num_shares: int, c
     if usual == longest:
         return [Room(0, longest, share_size, frame_budget(lengths, share_size))]
     is_long = lengths > usual
-    num_long = _most_among(is_long, share_size)
+    num_long = most_among(int(is_long.sum()), len(lengths), share_size)
     return [
         Room(0, usual, share_size, frame_budget(lengths[~is_long], share_size)),
         Room(usual, longest, num_long, frame_budget(lengths[is_long], num_long)),
@@ -118,7 +132,10 @@ def groups_of(
 def _group(
     demos: Demonstrations, rows: NDArray[np.integer], places: NDArray[np.intp], room: Room, shortest: int
 ) -> Group:
-    """Demonstrations of a batch and, up to the number that the room has rows for, others that are left out."""
+    """Demonstrations of a batch and, up to the number that the room has rows for, the first of them again.
+
+    Those come last and do not count (`fits`), so that for gradients frames lie one after the other (`unpack`).
+    """
     there = demos[rows[places] if len(places) else [shortest]]
     batch = pick(batch_of(there, room.num_frames, room.up_to), rows_filled_up(len(there), room.num_rows))
     is_asked_for = np.arange(room.num_rows) < len(places)
