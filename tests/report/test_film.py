@@ -51,22 +51,38 @@ def test_long_films_are_cut() -> None:
     ("frames", "expected"),
     [
         (np.array([[0.0, -3.0], [1.0, 0.0]]), [[191, 0], [255, 191]]),
+        (np.array([[0.0, 1.0], [0.6, 0.2]]), [[0, 255], [153, 51]]),
         (np.array([[0, 1], [1, 0]], np.uint8), [[0, 255], [255, 0]]),
-        (np.full((2, 2), 7.0), [[0, 0], [0, 0]]),
+        (np.array([[0.0, 200.0], [40.0, 7.0]]), [[0, 200], [40, 7]]),
+        (np.full((2, 2), 200, np.uint8), [[200, 200], [200, 200]]),
+        (np.full((2, 2), 700.0), [[0, 0], [0, 0]]),
     ],
-    ids=["numbers", "ones", "all the same"],
+    ids=["numbers", "shares", "ones", "bytes in floats", "one grey", "all the same"],
 )
-def test_other_grids_are_grey_from_dark_to_light(frames: np.ndarray, expected: list[list[int]]) -> None:
-    grid = np.kron(frames, np.ones((3, 3), frames.dtype))  # at least five rows
-    markup = film(np.stack([grid, grid])[..., None], [Run(0, 1, 0)])
+@pytest.mark.parametrize("num_channels", [1, 2])
+def test_grids_without_colours_are_grey(frames: np.ndarray, expected: list[list[int]], num_channels: int) -> None:
+    grid = np.kron(frames, np.ones((3, 3), frames.dtype))[..., None].repeat(num_channels, axis=-1)
+    markup = film(np.stack([grid, grid]), [Run(0, 1, 0)])
     for found in pictures(markup):
         np.testing.assert_array_equal(found[::3, ::3, 0], expected)
         np.testing.assert_array_equal(found[..., 0], found[..., 2])
-    assert "mean of the channels" in markup
+    assert ("mean of the channels" in markup) == (num_channels > 1)
 
 
-def test_large_images_are_averaged_down() -> None:
-    blocks = RNG.integers(0, 256, (2, 50, 40, 3)).astype(np.uint8)
-    frames = blocks.repeat(2, axis=1)
+def test_how_opaque_an_image_is_is_not_shown() -> None:
+    frames = RNG.integers(0, 256, (2, 6, 5, 4)).astype(np.uint8)
+    for found, expected in zip(pictures(film(frames, [Run(0, 1, 0)])), frames, strict=True):
+        np.testing.assert_array_equal(found, expected[..., :3])
+
+
+def test_colours_between_zero_and_one_are_not_stretched() -> None:
+    pastel = np.broadcast_to([0.8, 0.6, 0.4], (2, 6, 5, 3))
+    for found in pictures(film(np.array(pastel), [Run(0, 1, 0)])):
+        assert found[0, 0].tolist() == [204, 153, 102]
+
+
+def test_large_images_are_averaged_down_and_keep_their_shape() -> None:
+    blocks = RNG.integers(0, 256, (2, 50, 20, 3)).astype(np.uint8)
+    frames = blocks.repeat(2, axis=1).repeat(2, axis=2)
     for found, expected in zip(pictures(film(frames, [Run(0, 1, 0)])), blocks, strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -19,10 +19,11 @@ _MAX_SIDE = 64
 _FEW = 4
 """Pictures that have room to be larger."""
 _COLOURS = 3
+_WHITE = 255
 
 
 def draw_film(demo: Demonstration, runs: Sequence[Run]) -> str:
-    """Pictures with the colour of the skill that has just ended; of other than three channels, their mean in grey."""
+    """Pictures under the colour of the skill that has just ended; where channels are no colours, their mean in grey."""
     shown = runs[: _MAX_PICTURES - 1]
     steps = [0, *(run.end for run in shown)]
     skills = [None, *(run.code for run in shown)]
@@ -34,7 +35,7 @@ def draw_film(demo: Demonstration, runs: Sequence[Run]) -> str:
     ]
     words = "What is seen at the first step, and where each segment ends"
     words += f": the first {len(shown)} of {len(runs)}" if len(shown) < len(runs) else ""
-    grey = "" if demo.observations.shape[-1] == _COLOURS else "; mean of the channels"
+    grey = "" if _is_coloured(demo.observations) or demo.observations.shape[-1] == 1 else "; mean of the channels"
     return tag("div", *cells, class_="film few" if len(cells) <= _FEW else "film") + tag(
         "p", f"{words}{grey}", class_="note"
     )
@@ -46,21 +47,29 @@ def _image(pixels: UInt8[np.ndarray, "H W 3"], step: int) -> str:
 
 
 def _pixels(frames: Shaped[np.ndarray, "N H W C"]) -> UInt8[np.ndarray, "N h w 3"]:
-    """Colours from dark to light over all frames; images of bytes as they are, unless they hold ones only."""
-    values = frames.astype(float)
-    if values.shape[-1] != _COLOURS:
-        values = np.repeat(values.mean(axis=-1, keepdims=True), _COLOURS, axis=-1)
-    if frames.dtype != np.uint8 or frames.max() <= 1 or frames.shape[-1] != _COLOURS:
+    """Colours as they are where they are those of an image, in bytes or between 0 and 1; else from dark to light."""
+    values = frames[..., :_COLOURS] if _is_coloured(frames) else frames.mean(axis=-1, keepdims=True, dtype=float)
+    values = np.broadcast_to(values, (*values.shape[:-1], _COLOURS)).astype(float)
+    low, high = float(frames.min()), float(frames.max())
+    if low >= 0 and high <= 1:
+        values = _WHITE * values
+    elif low < 0 or high > _WHITE:
         spread = np.ptp(values)
-        values = 255 * (values - values.min()) / (spread if spread > 0 else 1.0)
+        values = _WHITE * (values - values.min()) / (spread if spread > 0 else 1.0)
+    stride = -(-max(values.shape[1:3]) // _MAX_SIDE)
     for axis in (1, 2):
-        values = _averaged_down(values, axis)
+        values = _averaged_down(values, axis, stride)
     return values.round().astype(np.uint8)
 
 
-def _averaged_down(values: NDArray[np.floating], axis: int) -> NDArray[np.floating]:
+def _is_coloured(frames: Shaped[np.ndarray, "N H W C"]) -> bool:
+    """Red, green and blue, and perhaps how opaque they are."""
+    return frames.shape[-1] in (_COLOURS, _COLOURS + 1)
+
+
+def _averaged_down(values: NDArray[np.floating], axis: int, stride: int) -> NDArray[np.floating]:
     side = values.shape[axis]
-    starts = np.arange(0, side, -(-side // _MAX_SIDE))
+    starts = np.arange(0, side, stride)
     sizes = np.diff([*starts, side]).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
     means: NDArray[np.floating] = np.add.reduceat(values, starts, axis=axis) / sizes
     return means
