@@ -62,6 +62,7 @@ class Trainer:
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
         self._share_size = self.batch_size // self.mesh.size
+        # Of a world; data has rooms.
         self.num_frames = frame_budget(source.demos.lengths, self._share_size)
         self._rooms = make_rooms(source.demos.lengths, self.batch_size, self.mesh.size, cost_of(self.config))
         self._step = jax.jit(self._train_step, donate_argnums=0)
@@ -202,9 +203,12 @@ def train_all(trainer: Trainer) -> list[Model]:
 def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
     """The function for each seed, along the first axis of all that it takes and gives.
 
-    A single seed is not batched: XLA's products of batches of one take twice as long on processors.
+    A single seed is not batched, and on processors several are trained one after the other: XLA's products of batches
+    take up to three times as long there.
     """
     if num_seeds > 1:
+        if jax.default_backend() == "cpu":
+            return lambda *given: jax.lax.map(lambda each: function(*each), given)
         return jax.vmap(function)
 
     def alone(*given: Any) -> Any:
