@@ -281,6 +281,31 @@ def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
     assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(("when", "usable"), [(0, False), (2, True)])
+def test_a_signal_in_the_first_or_the_last_step(
+    when: int, usable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that has learned nothing is not handed out; one that has learned all is, and the caller stops."""
+    start, step = Trainer.start, Trainer.step
+
+    def signalled_start(trainer: Trainer) -> Trained:
+        if when == 0:
+            signal.raise_signal(signal.SIGINT)
+        return start(trainer)
+
+    def signalled_step(trainer: Trainer, state: Trained, iteration: int) -> Any:
+        if iteration == when == 2:
+            signal.raise_signal(signal.SIGINT)
+        return step(trainer, state, iteration)
+
+    monkeypatch.setattr(Trainer, "start", signalled_start)
+    monkeypatch.setattr(Trainer, "step", signalled_step)
+    words = "3 of 3; all is saved, and the model as it is" if usable else r"0 of 3; all is saved\."
+    with pytest.raises(Stopped, match=words):
+        fit(vector_demos(), config=SMALL, out=tmp_path)
+    assert (tmp_path / "model").exists() == usable
+
+
 def test_numbers_of_numpy_are_written_as_plain_ones(tmp_path: Path) -> None:
     model = fit(vector_demos(), config=SMALL, learning_rate=np.float32(1e-3), seed=np.int64(0), out=tmp_path / "run")
     assert load(tmp_path / "run").config == model.config
@@ -535,6 +560,7 @@ def test_a_long_list_of_counts_is_not_shown() -> None:
 
 def test_num_segments_may_be_called_unknown() -> None:
     assert fit(vector_demos(), config=SMALL, num_segments="unknown").config.num_segments is None
+    assert fit(vector_demos(), config=SMALL, num_segments=np.array(2)).config.num_segments == 2  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="`fit` also takes a list"):
         fit(vector_demos(), config=SMALL, num_segments="three")
 

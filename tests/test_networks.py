@@ -16,7 +16,7 @@ NO_CHANGES = jnp.zeros((0, 0))
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_grid(dtype: type) -> None:
     space = Space("grid", (5, 6, 4), num_symbols=0, num_actions=3, action_dim=0)
-    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES)
+    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES, NOTHING)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=8, key=jax.random.key(0))
     assert isinstance(embedding, GridEmbedding)
     embedded = embedding(jnp.ones((5, 6, 4), dtype))
@@ -41,7 +41,7 @@ def test_vectors_are_brought_to_one_scale() -> None:
     mean, spread = jnp.array([5.0, -100.0]), jnp.array([2.0, 50.0])
     raw, unit = (
         make_embedding(
-            space, Scaling(m, s, NOTHING, NOTHING, NO_CHANGES), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+            space, Scaling(m, s, NOTHING, NOTHING, NO_CHANGES, NOTHING), num_maps=2, hidden_dim=8, key=jax.random.key(0)
         )
         for m, s in ((mean, spread), (jnp.zeros(2), jnp.ones(2)))
     )
@@ -51,7 +51,7 @@ def test_vectors_are_brought_to_one_scale() -> None:
 
 def test_vectors_are_not_rounded_in_half_precision() -> None:
     space = Space("vector", (2,), num_symbols=0, num_actions=3, action_dim=0)
-    scaling = Scaling(jnp.array([1000.0, 0.0]), jnp.ones(2), NOTHING, NOTHING, NO_CHANGES)
+    scaling = Scaling(jnp.array([1000.0, 0.0]), jnp.ones(2), NOTHING, NOTHING, NO_CHANGES, NOTHING)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=32, key=jax.random.key(0))
     half = halved(embedding)
     here, there = jnp.array([1001.0, 0.3]), jnp.array([999.0, 0.3])  # the same number in bfloat16
@@ -64,7 +64,11 @@ def test_vectors_are_not_rounded_in_half_precision() -> None:
 def test_vectors_of_width_zero_give_a_constant() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=3, action_dim=0)
     embedding = make_embedding(
-        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+        space,
+        Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES, NOTHING),
+        num_maps=2,
+        hidden_dim=8,
+        key=jax.random.key(0),
     )
     embedded = embedding(NOTHING)
     assert embedded.shape == (8,)
@@ -74,7 +78,11 @@ def test_vectors_of_width_zero_give_a_constant() -> None:
 def test_symbols_have_a_vector_each() -> None:
     space = Space("symbol", (), num_symbols=4, num_actions=3, action_dim=0)
     embedding = make_embedding(
-        space, Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES), num_maps=2, hidden_dim=8, key=jax.random.key(0)
+        space,
+        Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES, NOTHING),
+        num_maps=2,
+        hidden_dim=8,
+        key=jax.random.key(0),
     )
     table = jax.vmap(embedding)(jnp.arange(4))
     assert table.shape == (4, 8)
@@ -83,7 +91,7 @@ def test_symbols_have_a_vector_each() -> None:
 
 def test_no_states_are_zeros() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=3, action_dim=0)
-    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES)
+    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES, NOTHING)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=8, key=jax.random.key(0))
     assert isinstance(embedding, BlankEmbedding)
     for network, dtype in ((embedding, jnp.float32), (halved(embedding), jnp.bfloat16)):

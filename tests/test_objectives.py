@@ -27,7 +27,7 @@ NOTHING = jnp.zeros((0,))
 
 def test_a_code_keeps_its_spread_on_its_way_to_the_policy() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=5, action_dim=0)
-    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, jnp.zeros((0, 0)))
+    scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, jnp.zeros((0, 0)), NOTHING)
     config = Config(inference="relaxed", codes="gaussian", hidden_dim=256, code_dim=64)
     skills = new_skills(config, space, scaling, jax.random.key(0))
     assert isinstance(skills, RelaxedSkills)
@@ -43,7 +43,7 @@ def test_the_density_of_continuous_actions(shape: tuple[int, ...]) -> None:
     rng, floor = np.random.default_rng(0), 0.4
     mean, spread = np.array([1.0, -20.0, 0.1]), np.array([0.5, 8.0, 2.0])
     space = Space("vector", (0,), num_symbols=0, num_actions=0, action_dim=3)
-    scaling = Scaling(NOTHING, NOTHING, *map(jnp.asarray, (mean, spread)), changes=jnp.zeros((0, 0)))
+    scaling = Scaling(NOTHING, NOTHING, *map(jnp.asarray, (mean, spread)), changes=jnp.zeros((0, 0)), largest=NOTHING)
     coding = ActionCoding(space, scaling, floor)
     outputs, log_sigma, action = rng.normal(size=shape), rng.normal(-0.5, 1.0, shape), rng.normal(mean, spread)
     assert (np.exp(log_sigma) < floor).any()
@@ -70,6 +70,7 @@ def test_a_column_of_actions_that_never_changes_says_nothing_and_is_given_back()
         expected = narrow_coding.log_prob(outputs[:, others], log_sigma[:, others], narrow_action)
         np.testing.assert_allclose(coding.log_prob(outputs, log_sigma, action), expected, rtol=1e-5)
         assert coding.vector(action)[1] == 0
+        np.testing.assert_array_equal(coding.vector(action.at[1].set(7.0)), coding.vector(action))
     assert coding.most_probable(outputs[0])[1] == np.float32(0.3)
 
 

@@ -35,7 +35,8 @@ class ActionCoding(eqx.Module):
         if self.num_actions:
             return jax.nn.one_hot(action, self.num_actions)
         mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
-        return (action - mean) / jnp.where(spread == 0, 1.0, spread)
+        constant = spread == 0
+        return jnp.where(constant, 0.0, (action - mean) / jnp.where(constant, 1.0, spread))
 
     def in_half(self) -> "ActionCoding":
         """The same: data are scaled before they are rounded."""

@@ -76,7 +76,7 @@ class Config:
     effects: bool = setting(False, only=EXACT)
     """Whether skills are told apart by what they change too, so that each stands for a thing and not for a place."""
     effect_spread: float = setting(0.2, POSITIVE, ", such as 0.2", only=EXACT)
-    """Deviation of such changes, in things of a grid or in spreads of a vector's columns; smaller makes them count."""
+    """Deviation of such changes, in largest entries of a grid's channels or spreads of columns; smaller counts more."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
     """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
     code_dim: int = setting(32, AT_LEAST_ONE, only=GAUSSIAN)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -92,7 +92,7 @@ def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty
         short = int(np.argmax(given > demos.lengths))
         raise DemonstrationError(
             f"Demonstration {short} has {demos.lengths[short]} steps, too few for {given[short]} segments: "
-            f"lower num_segments, give a list with one for each demonstration, or {without_short(given[short])}."
+            + ("lower its number." if _is_list(num_segments) else _instead(given[short]))
         )
     return given
 
@@ -110,7 +110,18 @@ def partly_told_counts(
 
 def has_unknown(num_segments: int | Counts) -> bool:
     """Whether there is a None in a list."""
-    return isinstance(num_segments, Sequence | np.ndarray) and any(count is None for count in num_segments)
+    return _is_list(num_segments) and any(count is None for count in num_segments)
+
+
+def _is_list(told: object) -> TypeGuard[Sequence[Any]]:
+    """Arrays without axes are numbers."""
+    return (isinstance(told, Sequence) and not isinstance(told, str)) or (
+        isinstance(told, np.ndarray) and told.ndim > 0
+    )
+
+
+def _instead(num_segments: int | np.integer) -> str:
+    return f"lower num_segments, give a list with one for each demonstration, or {without_short(num_segments)}."
 
 
 def without_short(num_segments: int | np.integer) -> str:
@@ -135,7 +146,7 @@ def whole_counts(told: int | Counts, num_demos: int, name: str = "num_segments")
 
 def _in_words(told: object) -> str:
     """What was given in place of numbers, without all of a long list."""
-    if not isinstance(told, Sequence | np.ndarray) or isinstance(told, str) or len(told) <= _FEW:
+    if not _is_list(told) or len(told) <= _FEW:
         return str(told)
     strange = [f"{value!r} at place {i}" for i, value in enumerate(told) if not isinstance(value, int | np.integer)]
     return f"a list of {len(told)}" + (f", with {strange[0]}" if strange else "")

@@ -75,7 +75,7 @@ def fit(
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
       **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`. Where demonstrations have
-        different numbers of segments, `num_segments` may be a list with one for each, or None where it is not known.
+        different numbers of segments, `num_segments` may be a list with one for each (exact inference: or None in it).
 
     Returns:
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
@@ -107,7 +107,7 @@ def fit(
         with request.unbroken():
             model.save(folder / MODEL_FOLDER, overwrite=True)
     if request.requested:  # too late to stop anything here, but not for what the caller does next
-        raise Stopped(run.iteration, config.num_iterations)
+        raise Stopped(run.iteration, config.num_iterations, usable=True)
     return model
 
 
@@ -119,14 +119,17 @@ def _settle_counts(
     It may be "unknown", or one number for each demonstration.
     """
     counts = settings.get("num_segments")
+    if isinstance(counts, np.ndarray) and not counts.ndim:  # a number
+        counts = counts.item()
+        settings = settings | {"num_segments": counts}
     if isinstance(counts, str) and counts == "unknown":
         settings = settings | {"num_segments": None}
     elif isinstance(counts, list | tuple | np.ndarray):
         if not isinstance(demos, Demonstrations):
             raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
         demos = with_counts(demos, counts, some_empty=settings.get("inference", config.inference) == "relaxed")
-        most = max(settings.get("max_segments", config.max_segments), *(count or 1 for count in counts))
-        settings = settings | {"num_segments": None, "max_segments": int(most)}
+        most = max(config.max_segments, *(int(count or 1) for count in counts))
+        settings = {"max_segments": most} | settings | {"num_segments": None}
     told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None
     if told is None:
         settings = settings | {"counts_told": False}
@@ -178,6 +181,8 @@ def _usable_when_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path 
     try:
         yield
     except Stopped as stopped:
+        if not stopped.iteration:
+            raise
         try:
             model = _best(trainer, run.state)
         except TrainingError:  # nothing is a number any more, and there is nothing to use

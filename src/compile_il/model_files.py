@@ -84,5 +84,6 @@ def _space(values: dict[str, Any]) -> Space:
 def _blank_scaling(space: Space) -> Scaling:
     width = space.observation_shape[0] if space.observation_kind == "vector" else 0
     num_measured = sum(space.observation_shape[-1:])  # symbols have no shape
-    shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, num_measured)
+    num_channels = space.observation_shape[-1] if space.observation_kind == "grid" else 0
+    shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, num_measured), (num_channels,)
     return Scaling(*map(jnp.zeros, shapes))

@@ -154,6 +154,8 @@ class Scaling(eqx.Module):
     action_spread: Float[Array, " A"]
     changes: Float[Array, "N measured"]
     """How vectors, or the sums of a grid's channels, change in some of the steps."""
+    largest: Float[Array, " C"]
+    """The largest entry of each channel of grids, up or down."""
 
 
 def make_embedding(

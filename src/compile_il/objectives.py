@@ -45,7 +45,7 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
     effects = None
     if config.effects:
         effect_key = jax.random.fold_in(key, EFFECT_KEY)
-        effects = new_effects(space, scaling, config.num_skills, config.effect_spread, effect_key)
+        effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
     return Skills(
         space,
         _new_skill_policies(config, space, scaling, policy_key),

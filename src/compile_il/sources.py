@@ -271,7 +271,8 @@ def scaling_of(demos: Demonstrations) -> Scaling:
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
     seen = _moments(frames, of_constants=1.0) if vectors else (nothing, nothing)
     done = _moments(actions, of_constants=0.0) if continuous else (nothing, nothing)
-    return Scaling(*map(jnp.asarray, (*seen, *done, _changes(demos))))
+    largest = np.abs(frames.astype(np.float32)).max(axis=(0, 1, 2)) if demos.observation_kind == "grid" else nothing
+    return Scaling(*map(jnp.asarray, (*seen, *done, _changes(demos), largest)))
 
 
 def _changes(demos: Demonstrations) -> NDArray[np.float32]:

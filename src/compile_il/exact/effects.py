@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from compile_il.networks import Scaling, Space
+from compile_il.networks import Scaling
 
 STRIDE = 10.0
 """Effects are learned in units of so much, since steps of an optimiser that suit networks are small."""
@@ -33,7 +33,7 @@ class Effects(eqx.Module):
     means: Float[Array, "K D"]
     """μ_k / STRIDE."""
     units: Float[Array, " D"]
-    """Of what is measured: one thing of a grid, the spread of a column of vectors."""
+    """Of what is measured: the largest entry of a grid's channel (one thing, 255 of an image), a column's spread."""
     spread: float = eqx.field(static=True)
     """σ, in these units."""
 
@@ -52,12 +52,11 @@ def total(observation: Any) -> Any:
     return observation.sum(axis=(-3, -2)) if observation.ndim >= 3 else observation
 
 
-def new_effects(space: Space, scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
+def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
     """Effects that begin as changes in the data."""
-    # Only vectors have units of their own; a thing of a grid is worth what the largest entry is, as in images of bytes.
     units = scaling.observation_spread
-    if not units.size:
-        units = jnp.full(scaling.changes.shape[1:], space.grid_unit)
+    if not units.size:  # only vectors have units of their own
+        units = jnp.where(scaling.largest > 0, scaling.largest, 1.0)
     return Effects(far_apart(scaling.changes / units, num_skills, key) / STRIDE, units, spread)
 
 
