@@ -275,9 +275,11 @@ def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
     for iteration in range(2):
         state, _ = trainer.step(state, iteration)
     assert_same_weights(load(tmp_path), trainer.models(state)[0])
+    assert load(tmp_path).config.num_iterations == 2
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["2"]
     resumed = fit(demos, config=SMALL, out=tmp_path, resume=True)
     assert_same_weights(resumed, fit(demos, config=SMALL))
+    assert load(tmp_path).config.num_iterations == 3
     assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2, 3]
 
 

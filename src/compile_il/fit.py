@@ -1,6 +1,7 @@
 """`cil.fit`: from demonstrations, or from a world, to a model."""
 
 import contextlib
+import dataclasses
 import math
 import os
 import time
@@ -188,8 +189,9 @@ def _usable_when_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path 
         except TrainingError:  # nothing is a number any more, and there is nothing to use
             raise stopped from None
         if folder is not None and run.request is not None:
+            done = dataclasses.replace(model.config, num_iterations=stopped.iteration)  # people look there for it
             with run.request.unbroken():
-                model.save(folder / MODEL_FOLDER, overwrite=True)
+                dataclasses.replace(model, config=done).save(folder / MODEL_FOLDER, overwrite=True)
         raise Stopped(stopped.iteration, stopped.total, usable=True) from None
 
 

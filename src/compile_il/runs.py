@@ -4,8 +4,8 @@
 - `log.jsonl`: one row for each time that held-out demonstrations were scored, with the loss, of relaxed inference its
   terms (`loss_codes`, say), and a temperature that falls; in `tensorboard/` the same;
 - `checkpoints/`: the last states of training;
-- `model/`: written at the end and, as it is by then, where training is stopped. `cil.load` of the run's folder reads
-  it.
+- `model/`: written at the end and, as it is by then, where training is stopped: its `num_iterations` are those done.
+  `cil.load` of the run's folder reads it.
 """
 
 import contextlib

@@ -93,7 +93,7 @@ def test_a_hard_life(data: Path, programs: Path, tmp_path: Path) -> None:
     latest = max(map(int, checkpoint_names(run)))
     told = f"stopped after iteration {latest} of {NUM_ITERATIONS}; all is saved, and the model as it is can be used."
     assert f"{told} To go on: " in printed
-    assert load(run).config.num_iterations == NUM_ITERATIONS
+    assert load(run).config.num_iterations == latest
 
     Process(advice(printed, run), programs).end()
     Process(command(str(data), undisturbed, *LENGTH), programs).end()

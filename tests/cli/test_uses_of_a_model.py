@@ -14,7 +14,7 @@ from compile_il.cli import main
 from compile_il.cli.evaluate import score_table
 from compile_il.config import Config
 from compile_il.evaluate import Evaluation
-from compile_il.metrics import Scores
+from compile_il.metrics import Scores, score_labels, step_labels
 from compile_il.report import page
 from compile_il.segments import Segments
 from compile_il.worlds import make_world, with_num_tasks
@@ -45,6 +45,11 @@ def test_segment_writes_what_the_model_finds(
     found = cil.load(pristine_run).segment(demos)
     assert f"{found.num_segments.sum()} segments in 12 demonstrations" in text
     assert f"{100 * cil.score(found, demos).boundary_accuracy:.1f} % of true boundaries hit" in text
+    truth = demos.truth
+    assert truth.boundaries is not None
+    assert truth.codes is not None
+    agreement = score_labels(found.labels, step_labels(truth.boundaries, truth.codes, demos.lengths)).agreement
+    assert f"skills agree with true codes in {100 * agreement:.1f} % of steps" in text
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["boundaries"] for row in rows] == [inner.tolist() for inner in found.boundaries]
     assert [row["skills"] for row in rows] == [skills.tolist() for skills in found.skills]

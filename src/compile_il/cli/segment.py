@@ -54,6 +54,7 @@ class Segment:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
+        from compile_il.evaluate import label_fields
         from compile_il.files import check_target, replace_file
         from compile_il.model import scores_of
         from compile_il.model_files import load
@@ -73,6 +74,10 @@ class Segment:
                 f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "
                 f"segments right in {100 * scores.count_accuracy:.1f} %",
             )
+            # Of skills that labels told it would say nothing.
+            if demos.labels is None and demos.truth.codes is not None and model.config.codes == "categorical":
+                agreement = label_fields(found.labels, demos)["agreement"]
+                say(console, f"skills agree with true codes in {100 * agreement:.1f} % of steps")
             told, true = model.config.num_segments, [len(inner) + 1 for inner in demos.truth.boundaries]
             if self.num_segments is None and told is not None and true.count(told) < len(true) / 2:
                 say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
