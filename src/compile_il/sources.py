@@ -71,7 +71,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     if config.supervision != "none":
         _check_told(world, config)
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
-    _check_lengths(sample, config)
+    _check_lengths(sample, config, at_hand=False)
     _check_effects(space_of(sample), config)
     if "z" in config.supervision:
         _check_codes(max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)]), config)
@@ -164,8 +164,11 @@ def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstr
     return kept, held_out
 
 
-def _check_lengths(demos: Demonstrations, config: Config) -> None:
-    """Each segment has a step, but for the paper's model, whose last ones may be empty; none has too many."""
+def _check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> None:
+    """Each segment has a step, but for the paper's model, whose last ones may be empty; none has too many.
+
+    Demonstrations that are not at hand are a sample of a world's, of which none can be left out.
+    """
     num_segments, most = config.num_segments, config.num_segments or config.max_segments
     if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
         raise DemonstrationError(
@@ -177,15 +180,15 @@ def _check_lengths(demos: Demonstrations, config: Config) -> None:
     if (shortest := int(demos.lengths.min())) < num_segments:
         raise DemonstrationError(
             f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {num_segments} segments: "
-            "lower num_segments, give a list with one for each demonstration, or None where it is not known; or "
-            f"{without_short(num_segments)}."
+            "lower num_segments, or give None where it is not known"
+            + (f", or a list with one for each demonstration; or {without_short(num_segments)}." if at_hand else ".")
         )
 
 
 def _check_possible(demos: Demonstrations, config: Config) -> None:
     """Each demonstration must have a segmentation that the settings and its labels allow."""
     most = config.num_segments or config.max_segments
-    _check_lengths(demos, config)
+    _check_lengths(demos, config, at_hand=True)
     if demos.labels is None:
         return
     if config.inference == "relaxed":

@@ -16,6 +16,9 @@ class Choice(NamedTuple):
     f1: float
     """Of boundaries, on the validation levels."""
 
+    def __repr__(self) -> str:
+        return f"Choice({self.baseline}, F1 {100 * self.f1:.1f} %)"
+
 
 def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: Demonstrations) -> Choice:
     """Fits each candidate, and keeps the one with the best F1 of boundaries where their true number is told.
