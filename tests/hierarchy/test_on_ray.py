@@ -299,7 +299,7 @@ def test_a_cluster_answers(cluster: Any) -> None:
         ("low-level", functools.partial(gymnasium.make, "Pendulum-v1"), False, "chooses among a number of discrete"),
         ("hierarchical", CARTPOLE, False, "A hierarchical agent has skills: give a model"),
         ("low-level", CARTPOLE, True, "A low-level agent has no skills: leave the model out"),
-        ("hierarchical", CARTPOLE, True, "The environment has 2 actions, and the model's skills choose among 8"),
+        ("hierarchical", CARTPOLE, True, "The environment has 2 actions, and the model's skills have 8 actions"),
     ],
 )
 def test_environments_of_others_are_checked_too(agent: Any, make_env: Any, skills: bool, message: str) -> None:

@@ -25,9 +25,10 @@ PAPER_ROW = "  in the paper"
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """Score a trained model on unseen levels of a world, or on demonstrations whose truth is known.
+    """Score a trained model on unseen levels of a world, or on demonstrations.
 
     compile-il evaluate runs/pickup --num-tasks 3 5 10
+
     compile-il evaluate runs/mine --demos test.npz
     """
 
@@ -36,7 +37,7 @@ class Evaluate:
     world: Annotated[WorldName | None, tyro.conf.arg(metavar="WORLD", help_behavior_hint="(default: its own)")] = None
     """grid-pickup, grid-visit (each also with -window), reacher or symbols; by default the one it was trained in."""
     demos: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DEMOS...", help_behavior_hint="(default: none)")] = ()
-    """Files of demonstrations, in place of levels of a world; one column of scores for each."""
+    """Files of demonstrations with their truth, in place of levels of a world."""
     num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
     """Lengths of task lists; one column of scores for each."""
     num_demos: int = 1024

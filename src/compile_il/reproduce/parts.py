@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -14,6 +15,7 @@ import jax
 from compile_il.baselines import SurprisalCuts, evaluate_cuts, without_end
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
+from compile_il.counts import CountWarning
 from compile_il.evaluate import TEST_SEED, evaluate, true_counts
 from compile_il.files import replace_file
 from compile_il.generate import demonstrate
@@ -214,4 +216,5 @@ def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
         return evaluate_cuts(SurprisalCuts(model).segment(demos, true_counts(demos)), demos)._asdict()
     model = without_end(model) if part.unending else model
     count: Any = None if part.as_trained else "unknown" if model.config.num_segments is None else "true"
-    return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()
+    with warnings.catch_warnings(action="ignore", category=CountWarning):  # table 3 asks for few on purpose
+        return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()
