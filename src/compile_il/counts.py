@@ -46,6 +46,21 @@ def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
 
 
+def log_counts_of(counts: NDArray[np.integer], most: int, cost: float) -> NDArray[np.float32]:
+    """Log p(M) of each demonstration as a row: all mass on its number, or where that is `UNKNOWN`, `unknown_count`.
+
+    Args:
+      counts: the numbers.
+      most: the most segments there may be where it is unknown.
+      cost: of each further segment there.
+    """
+    is_unknown = counts == UNKNOWN
+    largest = max(int(counts.max()), most if is_unknown.any() else 0)
+    rows = np.where(np.arange(largest + 1) == counts[:, None], 0.0, LOG_ZERO)
+    rows[is_unknown, : most + 1] = unknown_count(most, cost)[: largest + 1]
+    return rows.astype(np.float32)
+
+
 def labelled_counts(demos: Demonstrations) -> NDArray[np.int64] | None:
     """The number of segments of each demonstration, where the labels of all of them tell it; else None."""
     if demos.labels is None or demos.labels.segment_codes is None:

@@ -19,15 +19,15 @@ from compile_il.counts import (
     Counts,
     counts_by_labels,
     has_unknown,
+    log_counts_of,
     partly_told_counts,
-    unknown_count,
     warn_where_crowded,
 )
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.exact.objective import DENSE, recursion_for
 from compile_il.exact.scores import Priors
-from compile_il.log_space import LOG_ZERO, is_impossible
+from compile_il.log_space import is_impossible
 from compile_il.metrics import Scores
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
@@ -258,15 +258,10 @@ class Model:
             given = np.full(len(demos), UNKNOWN)
         else:
             raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
-        is_unknown = given == UNKNOWN
-        if not is_unknown.any():
-            return np.where(np.arange(given.max() + 1) == given[:, None], 0.0, LOG_ZERO).astype(np.float32)
         most = self.config.max_segments if max_segments is None else max_segments
-        config = dataclasses.replace(self.config, max_segments=most)  # which refuses what cannot be
-        times = np.arange(max(given.max(), most) + 1)
-        rows = np.where(times == given[:, None], 0.0, LOG_ZERO)
-        rows[is_unknown, : most + 1] = unknown_count(config.max_segments, config.segment_cost)
-        return rows.astype(np.float32)
+        if (given == UNKNOWN).any():
+            dataclasses.replace(self.config, max_segments=most)  # which refuses what cannot be
+        return log_counts_of(given, most, self.config.segment_cost)
 
     def priors(self, max_length: int) -> Priors:
         """Priors over skills and lengths for demonstrations of up to so many steps."""

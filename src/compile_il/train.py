@@ -204,7 +204,7 @@ def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
     """The function for each seed, along the first axis of all that it takes and gives.
 
     A single seed is not batched, and on processors several are trained one after the other: XLA's products of batches
-    take up to three times as long there.
+    take longer there.
     """
     if num_seeds > 1:
         if jax.default_backend() == "cpu":

@@ -2,9 +2,8 @@
 
 An action of the wrapped environment is a number: first those of the environment itself, where they are numbers and
 skills are not to do everything, then one for each skill, which runs until it stops by itself or the episode ends. To a
-library that knows nothing of options, either is one step: its
-reward is Σ γ^i r_i over what happened inside, and `info` says how many steps that were, γ to their power and Σ r_i, for
-learners that know what to do with it.
+library that knows nothing of options, either is one step: its reward is Σ γ^i r_i over what happened inside, and `info`
+says how many steps that were, γ to their power and Σ r_i, for learners that know what to do with it.
 """
 
 import numbers
@@ -128,11 +127,8 @@ def _check_actions(actions: spaces.Space[Any], model: Model) -> None:
             f"The environment's actions are {actions}: skills give discrete ones, numbered from 0, or vectors in a box."
         )
     space = model.skills.space
-    theirs = (
-        f"{actions.n} actions"
-        if isinstance(actions, spaces.Discrete)
-        else f"actions of width {np.prod(actions.shape or ())}"
-    )
+    width = spaces.flatdim(actions)
+    theirs = f"{width} actions" if numbered else f"actions of width {width}"
     ours = f"{space.num_actions} actions" if space.num_actions else f"actions of width {space.action_dim}"
     if theirs != ours:
         raise HierarchyError(
