@@ -23,13 +23,12 @@ def title(axes: Axes) -> str:
 
 
 @pytest.mark.parametrize("name", ["figure4", "figure7"])
-def test_dots_are_means_with_sample_deviations(name: str) -> None:
+def test_dots_are_means_and_ticks_are_seeds(name: str) -> None:
     result = made_up.result(name)  # type: ignore[arg-type]
-    deviation = pytest.approx(np.sqrt(200))  # of 40 and 60
     part = "grid-visit, CompILE"
     assert dots_of(result, part, "online") == {
-        3: Dot(pytest.approx(50), deviation),
-        5: Dot(pytest.approx(30), deviation),
+        3: Dot(pytest.approx(50), pytest.approx([40, 60])),
+        5: Dot(pytest.approx(30), pytest.approx([20, 40])),
     }
     assert dots_of(result, "grid-pickup, LSTM surprisal", "online") == {}
     assert set(dots_of(result, "grid-pickup, LSTM surprisal", "boundary_accuracy")) == {3, 5}
@@ -40,9 +39,12 @@ def test_dots_are_means_with_sample_deviations(name: str) -> None:
         names = [label.get_text().removesuffix(" (ours)") for label in row[0].get_yticklabels()]
         assert names == list(methods)
         for axes, missing in zip(row, ("VAE-BC", *["LSTM surprisal"] * 3), strict=True):
-            drawn = [(bar.lines[0].get_xdata()[0], bar.lines[0].get_color()) for bar in axes.containers]
+            drawn = {mark: [line for line in axes.lines if line.get_marker() == mark] for mark in "o|"}
             shown = [method for method in methods if method != missing]
-            assert drawn == [(pytest.approx(mean), COLORS[method]) for method in shown for mean in (50, 30)]
+            expected = [(pytest.approx(mean), COLORS[method]) for method in shown for mean in (50, 30)]
+            assert [(dot.get_xdata()[0], dot.get_color()) for dot in drawn["o"]] == expected
+            seeds = [pytest.approx([mean - 10, mean + 10]) for _ in shown for mean in (50, 30)]
+            assert [line.get_xdata() for line in drawn["|"]] == seeds
 
 
 def test_every_method_has_a_colour() -> None:

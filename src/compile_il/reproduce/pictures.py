@@ -35,7 +35,7 @@ def pictures_of(result: dict[str, Any]) -> list[Picture]:
         caption = "Episodes in which all tasks are done, while agents learn: each seed, as it came and smoothed"
         return [Picture(study, caption, functools.partial(draw_curves, result))]
     if study.startswith("figure"):
-        caption = "Mean and standard deviation over seeds of each method, for lists of three tasks and of five"
+        caption = "Each method on lists of three tasks and of five: dots are means, ticks are seeds"
         return [Picture(study, caption, functools.partial(draw_scores, result))]
     if study == "qualitative":
         return _portraits(result)

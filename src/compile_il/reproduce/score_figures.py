@@ -1,4 +1,4 @@
-"""Scores of many methods as dots with error bars: figures 4 and 7 of the paper, from their result files alone."""
+"""Scores of many methods, means as dots and seeds as ticks: figures 4 and 7 of the paper, from their result files."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ROW_INCHES, _PANEL_INCHES, _NAMES_INCHES = 0.36, 2.05, 1.25
 
 
 class Dot(NamedTuple):
-    """One method's score in one world, for one number of tasks."""
+    """One method's score in one world, for one number of tasks, in per cent."""
 
     mean: float
-    std: float
-    """Zero where there is a single seed."""
+    seeds: list[float]
+    """Drawn one by one: of seeds that either work or do not, a deviation would tell neither, and would exceed 100."""
 
 
 def draw_scores(result: dict[str, Any]) -> Figure:
@@ -79,8 +79,7 @@ def dots_of(result: dict[str, Any], part: str, field: str) -> dict[int, Dot]:
     for tasks, seeds in result["figures"][part]["scores"].items():
         values = [100 * seed[field] for seed in seeds if seed[field] is not None]
         if values:
-            summary = summarise(values)
-            dots[int(tasks)] = Dot(summary.mean, summary.std if len(values) > 1 else 0.0)
+            dots[int(tasks)] = Dot(summarise(values).mean, values)
     return dots
 
 
@@ -95,20 +94,12 @@ def _draw_panel(axes: Axes, methods: dict[str, dict[int, Dot]]) -> None:
         if dots:
             axes.axhline(number, color=GUIDE, linewidth=0.8, zorder=0)
         for order, (_, dot) in enumerate(sorted(dots.items())):
-            # Side by side, the fewer tasks above: bars of one method would else lie on each other.
+            # Side by side, the fewer tasks above: dots of one method would else lie on each other.
             height = number + (order - (len(dots) - 1) / 2) * 0.34
-            axes.errorbar(
-                dot.mean,
-                height,
-                xerr=dot.std,
-                fmt="o",
-                markersize=5.2,
-                color=color,
-                markerfacecolor=color if order == 0 else PAPER,
-                markeredgewidth=1.3,
-                elinewidth=1.3,
-                zorder=3,
-            )
+            axes.plot(dot.seeds, [height] * len(dot.seeds), color=color, linewidth=1.3, zorder=2)
+            axes.plot(dot.seeds, [height] * len(dot.seeds), "|", color=color, markersize=6, zorder=2)
+            fill = color if order == 0 else PAPER
+            axes.plot(dot.mean, height, "o", color=color, markerfacecolor=fill, markersize=5.2, zorder=3)
     axes.set(xlim=(-2.5, 102.5), ylim=(len(methods) - 0.45, -0.55), xticks=(0, 50, 100), yticks=())
     axes.tick_params(axis="x", length=0, labelsize=7.5, colors=INK)
     axes.grid(axis="x", color=GUIDE, linewidth=0.6)

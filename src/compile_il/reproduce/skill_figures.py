@@ -29,7 +29,8 @@ def draw_skills(portrait: dict[str, Any]) -> Figure:
         draw_path(axes, path[:, ::-1].astype(float), np.zeros(len(path) - 1, np.int64), width=2.4)
         if skill["taken"] is not None:
             row, column = divmod(skill["taken"], observation.shape[1])
-            axes.plot(column, row, "x", color=CROSS, markersize=12, markeredgewidth=1.7, zorder=7)
+            # Behind the object, which has to be seen as well.
+            axes.plot(column, row, "x", color=CROSS, markersize=17, markeredgewidth=1.7, zorder=3.8)
         # Half of the wall around the level is enough to see it.
         axes.set(xlim=(0, observation.shape[1] - 1), ylim=(observation.shape[0] - 1, 0))
         num_steps = len(path) - 1
