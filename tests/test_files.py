@@ -35,6 +35,19 @@ def test_replace_file_swaps_in_the_new_one(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o077, "others on the machine cannot read it"
 
 
+def test_new_files_have_the_rights_that_the_umask_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o027)
+    try:
+        # It is that of all threads, which would make files with other rights meanwhile.
+        monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is changed"))
+        with replace_file(tmp_path / "new") as temporary:
+            assert temporary.stat().st_mode & 0o777 == 0o640
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+
+
 def test_check_target(tmp_path: Path) -> None:
     file = tmp_path / "a"
     assert check_target(file, overwrite=False) == file

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,17 +38,18 @@ def replace_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         _flush(temporary)
-        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _make_beside(path: Path) -> Path:
-    """An empty file with a name of its own."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    return Path(name)
+    """An empty file with a name of its own, with the rights of any new file."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    # Not by `tempfile`, whose files are their owner's alone: to widen their rights one must know the umask, which can
+    # only be read by setting it, for all threads.
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return temporary
 
 
 def _behind_links(path: Path) -> Path:
@@ -69,10 +70,3 @@ def _flush(path: Path) -> None:
     # A rename may reach the disk before the bytes do, and a power cut in between would leave an empty file.
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    # There is no way to read the mask but to set it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

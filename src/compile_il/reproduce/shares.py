@@ -5,12 +5,13 @@ Time is written down as it passes, so that a process that is killed takes no mor
 
 import contextlib
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from compile_il.files import replace_file
 
 FILE = "seconds.json"
 TICK = 1.0
@@ -48,21 +49,10 @@ def add_seconds(folder: Path, seconds: float, at_once: int = 1) -> None:
     """Counts a stretch in which so many parts were run at once."""
     folder.mkdir(parents=True, exist_ok=True)
     share, clock = seconds_had(folder)
-    # As they are: many small stretches are added up.
-    _replace(folder / FILE, Seconds(share + seconds / at_once, clock + seconds))
-
-
-def _replace(path: Path, total: Seconds) -> None:
-    # As `replace_file` does, which changes the umask for a moment: not from a thread, since it is that of all threads.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "w") as file:
-            json.dump(total._asdict(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # As they are, not rounded: many small stretches are added up.
+    total = Seconds(share + seconds / at_once, clock + seconds)
+    with replace_file(folder / FILE) as temporary:
+        temporary.write_text(json.dumps(total._asdict()))
 
 
 @contextlib.contextmanager
