@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from jaxtyping import Array, Int
 
 import compile_il  # noqa: F401 (registers the environments)
-from compile_il.worlds import GridWorld, WorldError
+from compile_il.worlds import GridLevel, GridState, GridWindowWorld, GridWorld, ReacherWorld, Step, WorldError
+from compile_il.worlds.gym import env_of
 from compile_il.worlds.show_task import ShowTask
 from tests.worlds.rollout import from_ascii
 
@@ -42,6 +44,25 @@ def test_same_seed_same_episode(name: str) -> None:
                 break
         episodes.append(np.stack(frames))
     np.testing.assert_array_equal(*episodes)
+
+
+class CallMeDone(GridWorld):
+    """A grid world of one's own."""
+
+    def step(self, level: GridLevel, state: GridState, action: Int[Array, ""]) -> Step:
+        """Any action ends it."""
+        return super().step(level, state, action)._replace(terminated=jnp.array(True))
+
+
+def test_a_world_of_ones_own() -> None:
+    env = env_of(CallMeDone(kind="visit", size=6, num_tasks=2))
+    observation, _ = env.reset(seed=0)
+    assert env.observation_space.contains(observation)
+    assert env.observation_space.shape == (6, 6, 12)
+    assert env.step(0)[2], "the rules of the world that was given"
+    assert env_of(GridWindowWorld(kind="visit", window=7)).observation_space.shape == (7, 7, 12)
+    with pytest.raises(WorldError, match="is not a grid world"):
+        env_of(ReacherWorld())
 
 
 def test_info_follows_the_task_list() -> None:

@@ -5,7 +5,6 @@ A thin edge: every rule is in the world's pure functions; here one episode at a 
 """
 
 import abc
-import dataclasses
 import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Literal, TypeVar
@@ -22,7 +21,7 @@ from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
 from compile_il.worlds.text import grid_text, reacher_text
 from compile_il.worlds.window import GridWindowWorld
-from compile_il.worlds.world import KEY_KIND, ActingWorld, Reward, Step, WorldError
+from compile_il.worlds.world import ActingWorld, Reward, Step, WorldError, key_of
 
 NUM_RL_STEPS = 50
 """The paper's limit for reinforcement learning in the grid world."""
@@ -45,7 +44,7 @@ def _on_cpu() -> AbstractContextManager[Any]:
 
 @functools.partial(jax.jit, static_argnames="world")
 def _draw_level(world: ActingWorld, seed: UInt32[Array, ""]) -> Any:
-    return world.level(jax.random.key(seed, impl=KEY_KIND))
+    return world.level(key_of(seed))
 
 
 @functools.partial(jax.jit, static_argnames="world")
@@ -64,6 +63,13 @@ def _begin(world: ActingWorld, level: Any) -> tuple[Any, Array]:
     return state, world.observe(level, state)
 
 
+@functools.cache
+def _observation_shape(world: ActingWorld) -> tuple[int, ...]:
+    """Of any world, told by itself; tracing it takes a while, and vector environments are made of many alike."""
+    seen = jax.eval_shape(lambda seed: _begin(world, _draw_level(world, seed))[1], np.uint32(0))
+    return tuple(seen.shape)
+
+
 @functools.partial(jax.jit, static_argnames="world")
 def _advance(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple[Step, Array]:
     step = world.step(level, state, action)
@@ -72,7 +78,7 @@ def _advance(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple
 
 def _check_level(world: ActingWorld, level: Any) -> Any:
     """A level of another world, or of other options, would be misread; it is refused."""
-    expected = jax.eval_shape(world.level, jax.random.key(0, impl=KEY_KIND))
+    expected = jax.eval_shape(world.level, key_of(0))
     if type(level) is not type(expected):
         raise WorldError(f"A level of this world is a {type(expected).__name__}, not a {type(level).__name__}.")
     for name, mine, given in zip(expected._fields, expected, level, strict=True):
@@ -200,10 +206,11 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
     ) -> None:
         super().__init__(render_mode)
         make = GridWindowWorld if "window" in options else GridWorld
-        world = make(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
+        self._enter(make(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options))
+
+    def _enter(self, world: GridWorld) -> None:
         self.world = world
-        side = world.window if isinstance(world, GridWindowWorld) else world.size
-        self.observation_space = spaces.Box(0, 1, (side, side, world.num_types + 2), np.uint8)
+        self.observation_space = spaces.Box(0, 1, _observation_shape(world), np.uint8)
         self.action_space = spaces.Discrete(world.num_actions)
 
     def render(self) -> Any:
@@ -272,7 +279,10 @@ def register() -> None:
             gymnasium.register(identifier, entry_point=f"compile_il.worlds.{entry_point}", kwargs=options)
 
 
-def env_of(world: Any, render_mode: RenderMode | None = None) -> gymnasium.Env[Any, Any]:
-    """The environment of a grid world with these very settings."""
-    settings = {field.name: getattr(world, field.name) for field in dataclasses.fields(world)}
-    return GridEnv(render_mode=render_mode, **settings)
+def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
+    """The environment of a grid world that is at hand, of a kind of one's own perhaps."""
+    if not isinstance(world, GridWorld):
+        raise WorldError(f"{world!r} is not a grid world: make an environment of your own for it.")
+    env = GridEnv(render_mode=render_mode)
+    env._enter(world)
+    return env
