@@ -267,7 +267,7 @@ def test_a_signal_stops_between_two_steps_and_says_how_to_go_on(
         patch.setattr(Trainer, "step", interrupted)
         with pytest.raises(
             Stopped,
-            match=r"2 of 3; all is saved, and the model as it is can be used. To go on, .*resume=True \(--resume\)",
+            match=r"2 of 3; all is saved, and can be used as it is. To go on, .*resume=True \(--resume\)",
         ):
             fit(demos, config=SMALL, out=tmp_path)
     trainer = Trainer(SMALL, make_source(demos, SMALL))
@@ -302,7 +302,7 @@ def test_a_signal_in_the_first_or_the_last_step(
 
     monkeypatch.setattr(Trainer, "start", signalled_start)
     monkeypatch.setattr(Trainer, "step", signalled_step)
-    words = "3 of 3; all is saved, and the model as it is" if usable else r"0 of 3; all is saved\."
+    words = "3 of 3; all is saved, and can be used" if usable else r"0 of 3; all is saved\."
     with pytest.raises(Stopped, match=words):
         fit(vector_demos(), config=SMALL, out=tmp_path)
     assert (tmp_path / "model").exists() == usable

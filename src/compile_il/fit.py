@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,7 +38,7 @@ from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.sources import Source, fingerprint, make_source
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import TrainingLog
-from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
+from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay, usable_when_stopped
 from compile_il.worlds import World
 
 NUM_CHECKS = 20
@@ -88,9 +88,11 @@ def fit(
         demos, config = _settle_counts(demos, given_config(config), settings)
         check_num_devices(config.num_devices)  # before demonstrations are made
     _check_hosts(demos, config, in_folder=out is not None)
-    source = make_source(demos, config)
+    with all_or_none():
+        source = make_source(demos, config)
     if out is None:
-        trainer = Trainer(config, source)
+        with all_or_none():
+            trainer = Trainer(config, source)
         return _train(trainer, UnderWay(trainer.start()), progress if is_first_process() else False)
     if not is_first_process():
         return _follow(config, source)
@@ -103,7 +105,7 @@ def fit(
         with TrainingLog(folder, resumed_at=int(last.iteration)) as log:
             traces = Traces(checkpoints, checkpoint_seconds, log)
             run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
-            with _usable_when_stopped(trainer, run, folder):
+            with usable_when_stopped(functools.partial(_save_stopped, trainer, run, folder)):
                 model = _train(trainer, run, progress)
         with request.unbroken():
             model.save(folder / MODEL_FOLDER, overwrite=True)
@@ -172,27 +174,21 @@ def _follow(config: Config, source: Source) -> Model:
             start = trainer.start()
         last = from_first(Checkpoint(start, 0, 0.0))
         run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
-        with _usable_when_stopped(trainer, run, folder=None):
+        with usable_when_stopped(functools.partial(_save_stopped, trainer, run, None)):
             return _train(trainer, run, progress=False)
 
 
-@contextlib.contextmanager
-def _usable_when_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path | None) -> Iterator[None]:
-    """A block that leaves a model in the folder of a run where it is stopped; the first process alone has a folder."""
+def _save_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path | None, stopped: Stopped) -> bool:
+    """Leaves a model in the folder of a run that is stopped; the first process alone has a folder."""
     try:
-        yield
-    except Stopped as stopped:
-        if not stopped.iteration:
-            raise
-        try:
-            model = _best(trainer, run.state)
-        except TrainingError:  # nothing is a number any more, and there is nothing to use
-            raise stopped from None
-        if folder is not None and run.request is not None:
-            done = dataclasses.replace(model.config, num_iterations=stopped.iteration)  # people look there for it
-            with run.request.unbroken():
-                dataclasses.replace(model, config=done).save(folder / MODEL_FOLDER, overwrite=True)
-        raise Stopped(stopped.iteration, stopped.total, usable=True) from None
+        model = _best(trainer, run.state)
+    except TrainingError:  # nothing is a number any more, and there is nothing to use
+        return False
+    if folder is not None and run.request is not None:
+        done = dataclasses.replace(model.config, num_iterations=stopped.iteration)  # people look there for it
+        with run.request.unbroken():
+            dataclasses.replace(model, config=done).save(folder / MODEL_FOLDER, overwrite=True)
+    return True
 
 
 def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> Model:
@@ -202,12 +198,10 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
         watched = bar.shown or run.log is not None
-        began = time.monotonic() - run.seconds
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, loss = trainer.step(run.state, run.iteration)
             run.iteration += 1
-            run.seconds = time.monotonic() - began
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:
                 if not np.isfinite(loss.total).any():

@@ -1,7 +1,9 @@
 """A training under way: its state, its checkpoints when they are due, and how it is stopped."""
 
+import contextlib
 import dataclasses
 import time
+from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 import jax
@@ -24,16 +26,27 @@ class Stopped(KeyboardInterrupt):
     Args:
       iteration: iterations done.
       total: iterations asked for.
-      usable: whether what has been learned so far was written as a model, too.
+      usable: whether what has been learned so far can be used, as a model or an agent.
     """
 
     def __init__(self, iteration: int, total: int, *, usable: bool = False):
         self.iteration, self.total = iteration, total
-        as_model = ", and the model as it is can be used" if usable else ""
-        self.where = f"after iteration {iteration} of {total}; all is saved{as_model}."
+        can_be_used = ", and can be used as it is" if usable else ""
+        self.where = f"after iteration {iteration} of {total}; all is saved{can_be_used}."
         super().__init__(
             f"{self.where} To go on, start again with the same data, settings and folder, and resume=True (--resume)."
         )
+
+
+@contextlib.contextmanager
+def usable_when_stopped(save: Callable[[Stopped], bool]) -> Iterator[None]:
+    """A block that is left with something to use where it is stopped; `save` says whether there is anything."""
+    try:
+        yield
+    except Stopped as stopped:
+        if not (stopped.iteration and save(stopped)):
+            raise
+        raise Stopped(stopped.iteration, stopped.total, usable=True) from None
 
 
 class Traces(NamedTuple):
@@ -51,13 +64,18 @@ class UnderWay(Generic[State]):
     state: State
     iteration: int = 0
     """Iterations done."""
-    seconds: float = 0.0
-    """Seconds they took."""
+    seconds_before: float = 0.0
+    """What they took before this process went on with them."""
     request: StopRequest | None = None
     traces: Traces | None = None
 
     def __post_init__(self) -> None:
-        self._saved = time.monotonic()
+        self._began = self._saved = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Taken so far."""
+        return self.seconds_before + time.monotonic() - self._began
 
     @property
     def log(self) -> TrainingLog | None:

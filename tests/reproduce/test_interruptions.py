@@ -148,18 +148,18 @@ def assert_clean(folder: Path) -> None:
 def test_ctrl_c_in_training_changes_nothing(
     undisturbed: Callable[[str], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two models of four iterations: one interruption while the first is trained, one while the second is."""
+    """Two models of four iterations: while the first is trained, in its last iteration, while the second is."""
     whole = undisturbed(NETWORKS)
     step, steps = Trainer.step, []
 
     def interrupted(self: Trainer, state: Any, iteration: int) -> Any:
         steps.append(iteration)
-        if len(steps) in (2, 7):
+        if len(steps) in (2, 4, 7):
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, state, iteration)
 
     monkeypatch.setattr(Trainer, "step", interrupted)
-    for after in (2, 3):
+    for after in (2, 4, 3):
         with pytest.raises(KeyboardInterrupt, match=f"after iteration {after} of 4"):
             reproduce(NETWORKS, tmp_path)
         assert not (tmp_path / f"{NETWORKS}.json").exists()

@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import os
-import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -27,7 +29,7 @@ from compile_il.model import Model
 from compile_il.progress import ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, open_run
 from compile_il.training_log import TrainingLog
-from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
+from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay, usable_when_stopped
 from compile_il.worlds import make_world
 
 Actors = Literal["device", "ray"]
@@ -176,12 +178,23 @@ def _run(
         with TrainingLog(folder, resumed_at=last.iteration) as log:
             traces = Traces(checkpoints, checkpoint_seconds, log)
             run = UnderWay(last.state, last.iteration, last.seconds, request, traces)
-            players = _learn(training, run, progress)
+            with usable_when_stopped(functools.partial(_save_stopped, training, run, folder)):
+                players = _learn(training, run, progress)
         with request.unbroken():
             players.best.save(folder, overwrite=True)
     if request.requested:  # too late to stop anything here, but not for what the caller does next
-        raise Stopped(run.iteration, config.num_iterations)
+        raise Stopped(run.iteration, config.num_iterations, usable=True)
     return players
+
+
+def _save_stopped(training: OnDevice | OnRay, run: UnderWay[Learning], folder: Path, stopped: Stopped) -> bool:
+    """Leaves an agent in the folder of a run that is stopped."""
+    agent = _compared(training, run.state.state, say=lambda _: None).best
+    done = dataclasses.replace(agent.config, num_iterations=stopped.iteration)  # people look there for it
+    assert run.request is not None, "it has stopped the run"
+    with run.request.unbroken():
+        dataclasses.replace(agent, config=done).save(folder, overwrite=True)
+    return True
 
 
 def _begin(training: OnDevice | OnRay) -> Learning:
@@ -197,7 +210,7 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
-        began, since = time.monotonic() - run.seconds, _moment(training, run)
+        since = _moment(training, run)
         while run.iteration < total:
             run.stop_if_asked(total)
             try:
@@ -205,17 +218,16 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
             except NobodyActsError:
                 run.stop_if_asked(total)  # with what there was before this iteration
                 raise
-            run.iteration, run.seconds = run.iteration + 1, time.monotonic() - began
+            run.iteration += 1
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:
                 jax.block_until_ready(run.state.happened)
-                run.seconds = time.monotonic() - began
                 now = _moment(training, run)
                 _tell(run, _rows(training, run, now.steps_per_second(since)), bar)
                 run.state, since = _new_row(run.state.state, training.config.num_seeds), now
             run.save_if_due()
         run.save()
-        return _compared(training, run.state.state, bar)
+        return _compared(training, run.state.state, bar.say)
 
 
 def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> Learning:
@@ -271,7 +283,7 @@ def _tell(run: UnderWay[Any], rows: list[Row], bar: ProgressBar) -> None:
         run.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
 
 
-def _compared(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Players:
+def _compared(training: OnDevice | OnRay, state: Any, say: Callable[[str], None]) -> Players:
     """The agents of all seeds; the best one is the one with the most success on levels for choosing."""
     players = training.players(state)
     if len(players) == 1:
@@ -279,7 +291,7 @@ def _compared(training: OnDevice | OnRay, state: Any, bar: ProgressBar) -> Playe
     success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
     order = sorted(range(len(players)), key=lambda seed: -success[seed])
     values = [f"{100 * success[seed]:.1f}" for seed in order]
-    bar.say(
+    say(
         f"Kept seed {order[0]} of {len(players)}: success {values[0]} % on levels for choosing, the others "
         f"{', '.join(values[1:])}."
     )

@@ -27,7 +27,7 @@ from compile_il.reproduce.versions import commits_of, sign
 from compile_il.results import commit, hardware
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trainer
-from compile_il.under_way import CHECKPOINT_SECONDS, Traces, UnderWay
+from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
 from compile_il.worlds import make_world
 
 TELL_SECONDS = 10.0
@@ -194,7 +194,7 @@ def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
             commits = sign(folder, commits)
         traces = Traces(checkpoints, CHECKPOINT_SECONDS)
         run = UnderWay(trainer.place(last.state), last.iteration, last.seconds, request, traces)
-        began = told = time.monotonic()
+        told = time.monotonic()
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, _ = trainer.step(run.state, run.iteration)
@@ -203,9 +203,10 @@ def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
                 jax.block_until_ready(run.state)
                 told = time.monotonic()
                 say(f"{run.iteration} of {total} iterations")
-            run.seconds = last.seconds + time.monotonic() - began
             run.save_if_due()
         run.save()
+        if request.requested:  # in the last iteration; what would follow is not to begin
+            raise Stopped(run.iteration, total)
     return Learned(trainer.models(run.state), run.seconds, commits)
 
 
