@@ -132,7 +132,9 @@ class Skills(eqx.Module):
             return Arrival(view, logits, None)
         assert now.measured is not None, "effects are looked at from the beginning"
         measured = self.effects.measure(observation)
-        return Arrival(view, logits + self.effects.log_ratio(measured - now.measured), measured)
+        # The odds of stopping that `score_steps` gives, in which the rule has its weight and effects have theirs.
+        odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
+        return Arrival(view, odds, measured)
 
     def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here: ψ_k(s, a, s') > 0.5, after its effect has been seen or missed."""

@@ -1,6 +1,7 @@
 """Skills that are known by what they change: the factor itself, where it begins, and what is learned with it."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -98,6 +99,21 @@ def test_a_skill_ends_where_its_effect_is_seen(learned: cil.Model) -> None:
         done = [learned.is_done(dark, zero, lamp, skill) for skill in range(NUM_LAMPS)]
         assert sum(done) == 1
         assert not learned.is_done(dark, zero, dark, int(np.argmax(done)))
+
+
+def test_skills_stop_by_the_odds_of_training() -> None:
+    """The rule has its weight in them, 3 where the number of segments is not known."""
+    demos = lamps(1, 3)
+    settings: dict[str, Any] = {**QUICK, "num_segments": None, "num_iterations": 1, "effects": True}
+    skills = cil.fit(lamps(20, 0), **settings).skills
+    assert isinstance(skills, Skills)
+    assert skills.termination_weight == 3
+    steps = jax.tree.map(lambda leaf: leaf[0], skills.score_steps(batch_of(demos, demos.num_frames, demos.max_length)))
+    seen, actions = jnp.asarray(demos.observations[0]), jnp.asarray(demos.actions[0])
+    now = skills.begin(seen[0])
+    for t in range(len(actions)):
+        now = skills.arrive(now, actions[t], seen[t + 1])
+        np.testing.assert_allclose(now.stop_logits, steps.log_stop[t] - steps.log_go[t], rtol=1e-4, atol=1e-4)
 
 
 def test_they_are_saved(learned: cil.Model, tmp_path: Path) -> None:
