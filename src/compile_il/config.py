@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 from typing import Any, Literal, Self
 
-from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, about, check_settings, setting
+from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range, about, check_settings, setting
 
 LEAST_TEMPERATURE = 1e-6
 """Below it what a sample is divided by is lost in single precision."""
@@ -99,7 +99,7 @@ class Config:
     """Devices that share each batch; all there are if None, or as many as can have equal shares."""
     num_seeds: int = setting(1, AT_LEAST_ONE)
     """Models trained at once; the one with the best held-out likelihood is kept."""
-    seed: int = 0
+    seed: int = setting(0, SEED)
     """Of initial weights, batches and fresh demonstrations."""
 
     def __post_init__(self) -> None:

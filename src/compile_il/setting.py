@@ -30,6 +30,7 @@ AT_LEAST_ONE = Range("at least 1", least=1)
 NOT_NEGATIVE = Range("0 or more", least=0)
 POSITIVE = Range("a positive number", above=0)
 SHARE = Range("a share between 0 and 1", least=0, most=1)
+SEED = Range("a number from 0 to 2^63 - 1", least=0, most=2**63 - 1)
 
 
 class About(NamedTuple):

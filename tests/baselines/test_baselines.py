@@ -53,6 +53,8 @@ def test_every_baseline_cuts_into_as_many_segments_as_told(baseline: Any) -> Non
         fitted.segment(demos, 99)
     with pytest.raises(DemonstrationError, match=r"give a whole number, or one for each of the 6"):
         fitted.segment(demos, [1, 2])
+    with pytest.raises(DemonstrationError, match=r"given a str: make them of a world"):
+        fitted.segment("grid-pickup", 2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("baseline", ALL[1:], ids=lambda each: f"{type(each).__name__}-{getattr(each, 'method', '')}")

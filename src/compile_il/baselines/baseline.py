@@ -34,11 +34,11 @@ class Baseline(Protocol):
         """Learns from demonstrations what the method learns; boundaries, where known, are not looked at."""
 
 
-def refuse_others(given: object) -> None:
+def require_demonstrations(given: object) -> None:
     """Refuses what is no set of demonstrations, such as the name of a world, which only trained methods take."""
     if not isinstance(given, Demonstrations):
         raise DemonstrationError(
-            f"This baseline is fitted to demonstrations, and was given a {type(given).__name__}: make them of a world "
+            f"This baseline takes demonstrations, and was given a {type(given).__name__}: make them of a world "
             "with cil.demonstrate(world, num_demos=1000), or read them with cil.Demonstrations.load(file)."
         )
 

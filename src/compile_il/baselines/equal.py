@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compile_il.baselines.baseline import Cuts, refuse_others
+from compile_il.baselines.baseline import Cuts, require_demonstrations
 from compile_il.counts import told_counts
 from compile_il.demos import Demonstrations
 
@@ -16,11 +16,12 @@ class EqualCuts:
 
     def fit(self, demos: Demonstrations) -> "EqualCuts":
         """There is nothing to learn."""
-        refuse_others(demos)
+        require_demonstrations(demos)
         return self
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into as many segments as told."""
+        require_demonstrations(demos)
         counts = told_counts(num_segments, demos)
         lists = zip(demos.lengths, counts, strict=True)
         return Cuts([(np.arange(1, count) * length // count).astype(np.int32) for length, count in lists], None)

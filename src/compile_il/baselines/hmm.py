@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from compile_il.baselines.baseline import Cuts, refuse_others, strongest
+from compile_il.baselines.baseline import Cuts, require_demonstrations, strongest
 from compile_il.baselines.features import MOST_ROWS, Features, View
 from compile_il.baselines.optional import import_baseline_library
 from compile_il.counts import told_counts
@@ -44,7 +44,7 @@ class HiddenMarkov:
 
     def fit(self, demos: Demonstrations) -> "HiddenMarkovCuts":
         """The most likely of several trainings."""
-        refuse_others(demos)
+        require_demonstrations(demos)
         library = import_baseline_library("hmmlearn.hmm")
         if demos.num_steps < self.num_states:
             raise DemonstrationError(
@@ -96,6 +96,7 @@ class HiddenMarkovCuts:
         P(z_t ≠ z_{t-1} | x); where it has fewer, the most probable ones of the other steps join them. A segment's label
         is the state with most posterior probability in it.
         """
+        require_demonstrations(demos)
         counts = told_counts(num_segments, demos)
         found = [self._cut(rows, int(count)) for rows, count in zip(self.features(demos), counts, strict=True)]
         return Cuts([inner for inner, _ in found], [labels for _, labels in found])

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.baselines.baseline import Cuts, refuse_others
+from compile_il.baselines.baseline import Cuts, require_demonstrations
 from compile_il.baselines.features import Features, View
 from compile_il.baselines.optional import import_baseline_library
 from compile_il.counts import told_counts
@@ -34,7 +34,7 @@ class ChangePoints:
 
     def fit(self, demos: Demonstrations) -> "ChangePointCuts":
         """Learns how to scale what is seen; each demonstration is then cut by itself."""
-        refuse_others(demos)
+        require_demonstrations(demos)
         import_baseline_library("ruptures")
         return ChangePointCuts(self.method, Features.of(demos, self.view))
 
@@ -48,6 +48,7 @@ class ChangePointCuts:
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into as many segments as told."""
+        require_demonstrations(demos)
         counts = told_counts(num_segments, demos)
         rows = zip(self.features(demos), counts, strict=True)
         return Cuts([self._cut(signal, int(count)) for signal, count in rows], None)

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.baselines.baseline import Cuts, strongest
+from compile_il.baselines.baseline import Cuts, require_demonstrations, strongest
 from compile_il.baselines.settings import as_trained, with_defaults
 from compile_il.batches import Batch, rounded_batch, rows_filled_up
 from compile_il.config import Config
@@ -81,6 +81,7 @@ class SurprisalCuts:
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into as many segments as told, where actions have the least probability."""
+        require_demonstrations(demos)
         self.model.check_spaces(demos)
         counts = told_counts(num_segments, demos)
         rows = zip(self.log_probs(demos), counts, strict=True)
