@@ -38,6 +38,12 @@ def test_every_iteration_has_a_sample_and_a_temperature_of_its_own() -> None:
     assert (np.abs(falling[1:] - fixed[1:]) > 1e-3).all()
 
 
+def test_a_seed_means_the_same_whatever_the_default_generator_is() -> None:
+    usual = losses(SymbolsWorld())
+    with jax.default_prng_impl("rbg"):
+        np.testing.assert_array_equal(losses(SymbolsWorld()), usual)
+
+
 @pytest.mark.parametrize(
     ("data", "settings", "expected"),
     [

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,7 +14,7 @@ from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model, SegmentCount
 from compile_il.segments import score, unknown_truth
 from compile_il.worlds import World, make_world, with_num_tasks
-from compile_il.worlds.world import KEY_KIND
+from compile_il.worlds.world import key_of
 
 VALIDATION_SEED = 1_000_003
 """Levels on which settings are chosen."""
@@ -132,6 +131,6 @@ def true_counts(demos: Demonstrations) -> list[int]:
 def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, seed: int) -> float:
     longest = max(map(len, skills))
     codes = np.stack([np.concatenate([s, np.repeat(s[:1], longest - len(s), axis=0)]) for s in skills])
-    levels = draw_levels(world, jax.random.key(seed, impl=KEY_KIND), num_demos)
+    levels = draw_levels(world, key_of(seed), num_demos)
     num_codes = jnp.array([len(s) for s in skills])
     return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), num_codes)))

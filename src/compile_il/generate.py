@@ -18,7 +18,7 @@ from jaxtyping import Array, Int, Shaped
 from compile_il.demos import Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.worlds import ActingWorld, World, WorldError, make_world
-from compile_il.worlds.world import KEY_KIND, Episode, check_whole
+from compile_il.worlds.world import Episode, check_whole, key_of
 
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
@@ -103,7 +103,7 @@ def _choose(world: str | World, **options: Any) -> World:
 def _make_chunks(world: World, num_demos: int, seed: int) -> Iterator[_Chunk]:
     """All demonstrations in chunks, in order, a few in the making at a time."""
     size = CPU_CHUNK if jax.default_backend() == "cpu" else ACCELERATOR_CHUNK
-    key = jax.random.key(seed, impl=KEY_KIND)
+    key = key_of(seed)
 
     def make(first: int) -> _Chunk:
         return _pack(world, draw_episodes(world, key, first, size), min(size, num_demos - first))

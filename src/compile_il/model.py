@@ -36,6 +36,7 @@ from compile_il.rooms import alike_in_length, cost_of
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.segments import Segments, join_segments, score
 from compile_il.sources import check_codes, not_demonstrations
+from compile_il.worlds.world import key_of
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _SUMS_PER_CALL = 1 << 28
@@ -165,7 +166,7 @@ class Model:
         if decoder == "recognition" and demos.labels is not None:
             check_usable(demos.labels, counts.argmax(axis=1))
         find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
-        keys = None if seed is None else jax.random.split(jax.random.key(seed), len(demos))
+        keys = None if seed is None else jax.random.split(key_of(seed), len(demos))
         places, parts = [], []
         for alike in alike_in_length(demos.lengths, cost_of(self.config, exactly=decoder == "exact")):
             num_rows = _rows_per_call(len(alike), int(demos.lengths[alike].max()), self.config.num_skills)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +15,7 @@ from compile_il.model import Model
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import new_skills
 from compile_il.runs import AGENT_FOLDER, MODEL_FOLDER, RUN_FILE
+from compile_il.worlds.world import key_of
 
 FORMAT = 2
 """Raised whenever older files can no longer be read."""
@@ -56,7 +56,7 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
         config = Config.from_json(description["settings"])
         space = _space(description["space"])
         rate, world = float(description["duration_rate"]), description.get("world")
-        shapes = eqx.filter_eval_shape(new_skills, config, space, _blank_scaling(space), jax.random.key(0))
+        shapes = eqx.filter_eval_shape(new_skills, config, space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
     return Model(fill_shapes(shapes, arrays, place), config, rate, world)

@@ -97,7 +97,7 @@ def shared_out(mesh: Mesh, tree: Any, axis: int) -> Any:
 
     def place(leaf: Any) -> Array:
         if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(place(jax.random.key_data(leaf)))
+            return jax.random.wrap_key_data(place(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
         host = np.asarray(leaf)
         return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 

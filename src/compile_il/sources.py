@@ -22,6 +22,7 @@ from compile_il.generate import demonstrate
 from compile_il.networks import Scaling, Space
 from compile_il.relaxed.told import check_usable
 from compile_il.worlds import World, make_world
+from compile_il.worlds.world import key_of
 
 NUM_SAMPLE_DEMOS = 1024
 HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 256
@@ -75,7 +76,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     _check_effects(space_of(sample), config)
     if "z" in config.supervision:
         _check_codes(max(int(codes.max()) for codes in sample.truth.codes or [np.zeros(1, int)]), config)
-    limit = jax.eval_shape(world.episode, jax.random.key(0)).actions.shape[0]
+    limit = jax.eval_shape(world.episode, key_of(0)).actions.shape[0]
     return Source(
         world=world,
         demos=sample[MAX_HELD_OUT:],

@@ -23,6 +23,7 @@ from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
 from compile_il.rooms import Group, cost_of, groups_of, make_rooms, stacked
 from compile_il.sources import Source, scaling_of
 from compile_il.worlds import World, name_of
+from compile_il.worlds.world import key_of
 
 BATCHES_AHEAD = 32
 """Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
@@ -53,7 +54,7 @@ class Trainer:
     def __init__(self, config: Config, source: Source):
         self.config, self.source = config.settled(), source
         self.rate = config.duration_rate or expected_length(config, source)
-        first_key, self.batch_key, self.noise_key = jax.random.split(jax.random.key(config.seed), 3)
+        first_key, self.batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
         make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)

@@ -22,7 +22,7 @@ from compile_il.reproduce.skill_runs import SkillRun, run_on_levels
 from compile_il.reproduce.studies import Study
 from compile_il.train import learning_rates
 from compile_il.worlds.grid import GridWorld
-from compile_il.worlds.world import KEY_KIND
+from compile_il.worlds.world import key_of
 from tests.exact.small import model_for
 
 WORLD = GridWorld(num_tasks=1, max_steps=12)
@@ -55,7 +55,7 @@ class Scripted(eqx.Module):
 @functools.cache
 def levels() -> Any:
     """As many as a portrait draws and runs, to compile once."""
-    drawn = draw_levels(WORLD, jax.random.key(5, impl=KEY_KIND), portraits.NUM_SEARCHED)
+    drawn = draw_levels(WORLD, key_of(5), portraits.NUM_SEARCHED)
     return jax.tree.map(lambda leaf: leaf[:NUM_LEVELS], drawn)
 
 

@@ -127,7 +127,8 @@ def check_seeds(trainer: Trainer, state: Trained, demos: Demonstrations, tasks: 
 
 def held_out_likelihood(model: Model, trainer: Trainer) -> float:
     """By which one of several seeds would be kept."""
-    return float(model.segment(trainer.source.held_out).log_likelihood.mean())
+    held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
+    return float(model.segment(held_out).log_likelihood.mean())
 
 
 if __name__ == "__main__":

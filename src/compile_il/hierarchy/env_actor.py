@@ -24,6 +24,7 @@ from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Outcomes, Trajectory
 from compile_il.model import Model
 from compile_il.worlds.gym import WorldEnv
+from compile_il.worlds.world import key_of
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -135,7 +136,7 @@ class EnvActor:
         seed: int,
         episodes: Sequence[Episode] | None = None,
     ):
-        self._config, self._seed, self._key = config, seed, jax.random.key(seed)
+        self._config, self._seed, self._key = config, seed, key_of(seed)
         envs = [make_env() for _ in range(num_environments)]
         self._stage = stage_of(envs[0], config)
         # What others put into `info` may have the same names and mean something else.

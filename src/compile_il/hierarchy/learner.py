@@ -14,6 +14,7 @@ from compile_il.hierarchy.agents import Agent
 from compile_il.hierarchy.impala import Losses, losses_of
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import Trajectory
+from compile_il.worlds.world import key_of
 
 
 class Learned(NamedTuple):
@@ -34,7 +35,7 @@ class Learner:
     def __init__(self, config: AgentConfig, make: Callable[..., Agent]):
         self.config, self._make = config, make
         self.optimiser = optax.adam(learning_rates(config))
-        self._static = eqx.filter(eqx.filter_eval_shape(self._make, key=jax.random.key(0)), _is_array, inverse=True)
+        self._static = eqx.filter(eqx.filter_eval_shape(self._make, key=key_of(0)), _is_array, inverse=True)
 
     def start(self, key: PRNGKeyArray) -> Learned:
         """A fresh agent."""

@@ -24,7 +24,7 @@ from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import collect, trajectory_of
 from compile_il.model import Model
 from compile_il.train import by_seed
-from compile_il.worlds.world import KEY_KIND
+from compile_il.worlds.world import key_of
 
 
 class Training(NamedTuple):
@@ -87,7 +87,7 @@ class OnDevice:
         if config.half_precision and model is not None:
             options = eqx.tree_at(lambda options: options.skills, options, model.skills.in_half_precision())
         self.learner = Learner(config, agent_maker(config, world, model))
-        level_key, self._start_key, self._acting_key = jax.random.split(jax.random.key(config.seed, impl=KEY_KIND), 3)
+        level_key, self._start_key, self._acting_key = jax.random.split(key_of(config.seed), 3)
         levels = draw_levels(world, level_key, config.num_levels)
         self.arena = make_arena(config, world, options, levels)
         # Levels and skills are handed over rather than compiled in: they are large.

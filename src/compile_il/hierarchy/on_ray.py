@@ -40,6 +40,7 @@ from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Trajectory
 from compile_il.model import Model
 from compile_il.worlds.gym import env_of
+from compile_il.worlds.world import key_of
 
 CONNECT_SECONDS = 5.0
 TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
@@ -131,7 +132,7 @@ class OnRay:
 
     def start(self) -> Progress:
         """A fresh agent."""
-        return Progress(self.learner.start(jax.random.key(self.config.seed)), jnp.array(0.0))
+        return Progress(self.learner.start(key_of(self.config.seed)), jnp.array(0.0))
 
     def step(self, state: Progress, iteration: int) -> tuple[Progress, Statistics]:
         """As many trajectories as there are environments, and the updates that follow from them."""

@@ -19,7 +19,7 @@ from compile_il.hierarchy.settings import AgentKind, HierarchyError
 from compile_il.model import Model
 from compile_il.running import AnySkills
 from compile_il.worlds import ActingWorld, name_of
-from compile_il.worlds.world import KEY_KIND
+from compile_il.worlds.world import key_of
 
 
 class Actions(eqx.Module):
@@ -170,4 +170,4 @@ def observation_of(world: ActingWorld) -> jax.ShapeDtypeStruct:
         level = world.level(key)
         return world.observe(level, world.start(level))
 
-    return jax.eval_shape(first, jax.random.key(0, impl=KEY_KIND))
+    return jax.eval_shape(first, key_of(0))

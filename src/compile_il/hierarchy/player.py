@@ -26,7 +26,7 @@ from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.model import Model
 from compile_il.runs import AGENT_FOLDER
 from compile_il.worlds import WORLDS, GridWorld, make_world, name_of
-from compile_il.worlds.world import KEY_KIND
+from compile_il.worlds.world import key_of
 
 if TYPE_CHECKING:
     import gymnasium
@@ -83,10 +83,10 @@ class Player:
         if isinstance(num_levels, bool) or not isinstance(num_levels, int | np.integer) or num_levels < 1:
             raise HierarchyError(f"num_levels is {num_levels!r}: use a whole number, at least 1.")
         options = make_options(self.config.agent, self.world, self.model)
-        levels = draw_levels(self.world, jax.random.key(seed, impl=KEY_KIND), num_levels)
+        levels = draw_levels(self.world, key_of(seed), num_levels)
         arena = make_arena(self.config, self.world, options, levels)
         chooser: Chooser = self.agent if sample else Best(self.agent)
-        games = jax.tree.map(np.asarray, play_all(arena, chooser, jax.random.key(seed)))
+        games = jax.tree.map(np.asarray, play_all(arena, chooser, key_of(seed)))
         return Played(
             success=float(games.success.mean()),
             reward=float(games.reward.mean()),
@@ -174,7 +174,7 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
         world = _world_of(description["world"])
         model = None if config.agent == "low-level" else model_files.load(Path(folder) / SKILLS_FOLDER)
         make = _maker_of(config, description["shapes"]) if world is None else agent_maker(config, world, model)
-        shapes = eqx.filter_eval_shape(make, key=jax.random.key(0))
+        shapes = eqx.filter_eval_shape(make, key=key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise error if isinstance(error, ModelError) else no_model(place, error) from error
     return Player(fill_shapes(shapes, arrays, place), config, world, model)

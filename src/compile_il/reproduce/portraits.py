@@ -24,7 +24,7 @@ from compile_il.reproduce.soft_segments import exact_segment_probs, no_noise, re
 from compile_il.worlds import make_world
 from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
 from compile_il.worlds.text import grid_text
-from compile_il.worlds.world import KEY_KIND
+from compile_il.worlds.world import key_of
 
 TASK = "heart"
 """What is picked up in the one demonstration whose skill is told, as in the paper."""
@@ -82,7 +82,7 @@ def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dic
         priors = model.priors(demos.max_length)
         return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
     quiet = no_noise(batch, num_segments)
-    noise = draw_gumbel(jax.random.key(TEST_SEED, impl=KEY_KIND), *quiet.shape[1:])
+    noise = draw_gumbel(key_of(TEST_SEED), *quiet.shape[1:])
     config = model.config
     temperature = config.final_temperature or config.temperature
     return {
@@ -98,7 +98,7 @@ def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
     demos = demonstrate(world, num_demos=NUM_SEARCHED, seed=TEST_SEED)
     assert demos.truth.codes is not None, "worlds know their tasks"
     chosen = [codes[0] for codes in demos.truth.codes].index(OBJECT_NAMES.index(TASK))
-    drawn = draw_levels(world, jax.random.key(TEST_SEED, impl=KEY_KIND), max(num_levels, NUM_SEARCHED))
+    drawn = draw_levels(world, key_of(TEST_SEED), max(num_levels, NUM_SEARCHED))
     # The level of the demonstration, then those that are counted: one program runs them all.
     levels = jax.tree.map(lambda leaf: jnp.concatenate([leaf[chosen : chosen + 1], leaf[:num_levels]]), drawn)
     skills = []

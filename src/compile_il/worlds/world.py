@@ -11,12 +11,17 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkabl
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, Shaped
 
 Reward = Literal["dense", "sparse"]
 
 KEY_KIND = "threefry2x32"
 """The random numbers of a seed are part of what a seed means, so they do not follow JAX's global default."""
+
+
+def key_of(seed: int | Integer[Array, ""]) -> PRNGKeyArray:
+    """The key of a seed, the same whatever JAX's default generator is."""
+    return jax.random.key(seed, impl=KEY_KIND)
 
 
 class WorldError(ValueError):
