@@ -29,12 +29,13 @@ def losses_of(source: Any, engine: str, num_devices: int | None) -> dict[str, An
 
     config = Config(inference=engine, num_devices=num_devices, **SIZES)  # type: ignore[arg-type]
     trainer = Trainer(config, make_source(source, config))
-    state, losses = trainer.start(), []
+    state, losses, awaited = trainer.start(), [], []
     for iteration in range(2):
         state, loss = trainer.step(state, iteration)
+        awaited.append(bool(loss.total.is_ready()))
         losses.append(np.asarray(loss.total).tolist())
     gradients = np.concatenate([np.ravel(leaf[1]) for leaf in jax.tree.leaves(state.optimiser[0].mu)]).tolist()
-    return {"losses": losses, "gradients": gradients, "devices": trainer.mesh.size}
+    return {"losses": losses, "gradients": gradients, "devices": trainer.mesh.size, "awaited": awaited}
 
 
 def some_data(seed: int = 0) -> Any:

@@ -76,6 +76,7 @@ def test_eight_devices_train_as_one(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "found.json").read_text())
     assert set(found) == set(ENGINES_AND_SOURCES)
     assert_same(found, 8)
+    assert all(all(each["awaited"]) for each in found.values()), "with steps piling up, simulated devices can deadlock"
 
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:

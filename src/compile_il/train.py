@@ -1,5 +1,6 @@
 """The training step: all seeds at once in one compiled program, with nothing else for a checkpoint to remember."""
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ from compile_il.worlds.world import key_of
 
 BATCHES_AHEAD = 32
 """Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
-
+AHEAD = 64
+"""Steps that may be begun before the first of them is done: enough to keep an accelerator busy."""
 
 Block = tuple[Group, ...]
 """Batches of some iterations, of all seeds, in shares for devices: each array is iterations x seeds x shares x ..."""
@@ -69,6 +71,10 @@ class Trainer:
         self._step = jax.jit(self._train_step, donate_argnums=0)
         self._ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
         self._drawn: tuple[int, Block] | None = None
+        # Simulated devices share a pool of threads. With several steps begun, one step's sum over devices can wait for
+        # a thread that another step's sum has, and that one for it.
+        self._under_way = 0 if jax.default_backend() == "cpu" and self.mesh.size > 1 else AHEAD
+        self._unawaited: collections.deque[Loss] = collections.deque()
 
     def start(self) -> Trained:
         """Fresh parameters."""
@@ -85,11 +91,18 @@ class Trainer:
         The loss is that before the update, with one value for each seed.
         """
         if self.source.world is None:
-            return self._step(state, self._data_batches(iteration), 0, iteration)
+            return self._begun(self._step(state, self._data_batches(iteration), 0, iteration))
         block = iteration // self._ahead
         if self._drawn is None or self._drawn[0] != block:
             self._drawn = block, self._draw_block(block * self._ahead)
-        return self._step(state, self._drawn[1], iteration % self._ahead, iteration)
+        return self._begun(self._step(state, self._drawn[1], iteration % self._ahead, iteration))
+
+    def _begun(self, found: tuple[Trained, Loss]) -> tuple[Trained, Loss]:
+        """What a step gives, once few enough steps are under way."""
+        self._unawaited.append(found[1])
+        while len(self._unawaited) > self._under_way:
+            jax.block_until_ready(self._unawaited.popleft())
+        return found
 
     def _draw_block(self, first: int) -> Block:
         """Fresh batches for a block of iterations, iterations x seeds x shares, each demonstration with its own key."""
