@@ -13,6 +13,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from compile_il.metrics import (
     boundary_accuracy,
     boundary_f1,
+    dealt_out,
     match_labels,
     mean_iou,
     normalised_mutual_information,
@@ -85,6 +86,30 @@ def test_agreement_is_that_of_the_best_names() -> None:
     np.testing.assert_array_equal(np.concatenate(match_labels(found, true)), [0, 0, 0, 1, 0, 1, 1])
 
 
+def test_chance_is_what_labels_reach_that_say_nothing() -> None:
+    rng = np.random.default_rng(0)
+    true = [np.repeat(rng.permutation(4), rng.integers(1, 6, 4)) for _ in range(200)]
+    perfect, nothing = score_labels(true, true), score_labels(dealt_out(true, seed=99), true)
+    assert perfect.agreement == 1
+    assert 0.25 < perfect.agreement_by_chance < 0.3
+    assert perfect.nmi_by_chance < 0.02
+    assert nothing.agreement == pytest.approx(perfect.agreement_by_chance, abs=0.03)
+    few = score_labels(true[:4], true[:4])
+    assert few.nmi_by_chance > 0.1, "a few demonstrations look as if they agreed"
+
+
+def test_labels_are_dealt_out_to_the_same_segments() -> None:
+    given = lists([0, 0, 1, 2, 2, 2], [3, 0, 0])
+    dealt = dealt_out(given, seed=0)
+    spans = [[0, 0, 1, 2, 2, 2], [0, 1, 1]]
+    names = [part[np.unique(span, return_index=True)[1]] for part, span in zip(dealt, spans, strict=True)]
+    for part, span, name in zip(dealt, spans, names, strict=True):
+        np.testing.assert_array_equal(part, name[span])
+    assert sorted(np.concatenate(names)) == [0, 0, 1, 2, 3]
+    orders = {tuple(np.concatenate(dealt_out(given, seed))) for seed in range(10)}
+    assert len(orders) > 5
+
+
 def test_agreement_weighs_all_pairs_at_once() -> None:
     # Taking the best pair first, skill 0 for type 0 (4 steps), would leave nothing for skill 1: 4 of 10 agree.
     found, true = lists([0] * 7 + [1] * 3), lists([0] * 4 + [1] * 3 + [0] * 3)
@@ -147,7 +172,8 @@ def test_how_skills_are_numbered_changes_nothing(pairs: list[list[tuple[int, int
 def test_perfect_labels_have_perfect_scores(pairs: list[list[tuple[int, int]]], names: list[int]) -> None:
     _, true = apart(pairs)
     renamed = [np.array(names, np.int32)[part] for part in true]
-    np.testing.assert_allclose(score_labels(renamed, true), 1.0)
+    *perfect, _, _ = score_labels(renamed, true)  # but for what they would be by chance
+    np.testing.assert_allclose(perfect, 1.0)
 
 
 @given(ragged)

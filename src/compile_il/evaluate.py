@@ -39,6 +39,8 @@ class Evaluation(NamedTuple):
     nmi: float | None = None
     mean_iou: float | None = None
     segmental_f1_50: float | None = None
+    agreement_by_chance: float | None = None
+    nmi_by_chance: float | None = None
 
 
 def evaluate(

@@ -48,8 +48,9 @@ def test_segment_writes_what_the_model_finds(
     truth = demos.truth
     assert truth.boundaries is not None
     assert truth.codes is not None
-    agreement = score_labels(found.labels, step_labels(truth.boundaries, truth.codes, demos.lengths)).agreement
-    assert f"skills agree with true codes in {100 * agreement:.1f} % of steps" in text
+    scores = score_labels(found.labels, step_labels(truth.boundaries, truth.codes, demos.lengths))
+    words = f"skills agree with true codes in {100 * scores.agreement:.1f} % of steps"
+    assert f"{words}, and by chance in {100 * scores.agreement_by_chance:.1f} %" in text
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["boundaries"] for row in rows] == [inner.tolist() for inner in found.boundaries]
     assert [row["skills"] for row in rows] == [skills.tolist() for skills in found.skills]
@@ -205,7 +206,7 @@ def test_report_by_the_other_decoder(
     model, demos = cil.load(relaxed), cil.Demonstrations.load(symbols)
     for what, decoder in zip(shown, ("exact", "recognition"), strict=True):
         assert boundaries_of(what.found) == boundaries_of(model.segment(demos, decoder=decoder))
-        assert what.scores == model.score(demos, decoder=decoder)
+        assert what.scores == cil.evaluate(model, demos, count=None, decoder=decoder)
     assert boundaries_of(shown[0].found) != boundaries_of(shown[1].found)
 
 

@@ -104,7 +104,7 @@ class Demo:
                 scores[name] = evaluate(model, world, num_tasks=tasks, num_demos=self.num_demos)
                 paper = PAPER_UNSUPERVISED.get((world, tasks))
                 beside = {} if paper is None else {"boundary_accuracy": paper}
-                sets.append(Shown(name, demos, model.segment(demos, tasks), scores[name], beside))
+                sets.append(Shown(name, demos, model.segment(demos, tasks), scores[name], paper=beside))
         title = f"Skills found in {world}"
         write_report(self._page(world), model, sets, title=title, history=read_log(folder), overwrite=True)
         return scores

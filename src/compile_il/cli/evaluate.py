@@ -77,6 +77,7 @@ class Evaluate:
             with console.status(name):
                 scores[name] = evaluate(model, place, num_demos=self.num_demos, seed=self.seed, count=count, **how)
         console.print(score_table(scores))
+        say(console, f"The model was {'not ' if self.count_unknown else ''}told how many segments there are.")
         if self.out is not None:
             config = {
                 "settings": model.config.to_json(),

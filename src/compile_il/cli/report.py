@@ -2,13 +2,17 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from compile_il.cli.console import say
 from compile_il.cli.segment import BestOption, DecoderOption, SegmentOption
+
+if TYPE_CHECKING:
+    from compile_il.evaluate import Evaluation
+    from compile_il.metrics import Scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Report:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
+        from compile_il.evaluate import evaluate
         from compile_il.files import check_target
         from compile_il.model import scores_of
         from compile_il.model_files import load
@@ -54,9 +59,12 @@ class Report:
         for path in self.demos:
             demos = Demonstrations.load(path)
             found = model.segment(demos, self.num_segments, **how)
-            known = demos.truth.boundaries is not None
-            scores = scores_of(model, demos, found, self.num_segments, **how) if known else None
-            sets.append(Shown(name=path.stem, demos=demos, found=found, scores=scores))
+            scores: Evaluation | Scores | None = None
+            if demos.truth.boundaries is not None and demos.labels is not None:
+                scores = scores_of(model, demos, found, self.num_segments, **how)
+            elif demos.truth.boundaries is not None:
+                scores = evaluate(model, demos, count=self.num_segments, **how)
+            sets.append(Shown(path.stem, demos, found, scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)
         say(console, "Written: ", (str(self.out), "bold"))

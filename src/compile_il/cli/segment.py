@@ -76,8 +76,12 @@ class Segment:
             )
             # Of skills that labels told it would say nothing.
             if demos.labels is None and demos.truth.codes is not None and model.config.codes == "categorical":
-                agreement = label_fields(found.labels, demos)["agreement"]
-                say(console, f"skills agree with true codes in {100 * agreement:.1f} % of steps")
+                agree = label_fields(found.labels, demos)
+                say(
+                    console,
+                    f"skills agree with true codes in {100 * agree['agreement']:.1f} % of steps, and by chance in "
+                    f"{100 * agree['agreement_by_chance']:.1f} %",
+                )
             told, true = model.config.num_segments, [len(inner) + 1 for inner in demos.truth.boundaries]
             if self.num_segments is None and told is not None and true.count(told) < len(true) / 2:
                 say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")

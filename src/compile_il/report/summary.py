@@ -11,6 +11,7 @@ from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.evaluate import Evaluation
 from compile_il.metrics import Scores
 from compile_il.model import Model
+from compile_il.report.counts import count_was_given
 from compile_il.report.markup import count, per_cent, scrolling, tag, text
 from compile_il.segments import Segments
 
@@ -22,6 +23,8 @@ SCORE_NAMES = {
     "reconstruction": ("Actions reconstructed", "share of steps whose action the found skill predicts"),
     "exact_match": ("Whole demonstrations reconstructed", "all actions predicted, to the last"),
     "online": ("Solved by running the skills", "share of levels, in the world itself"),
+    "agreement": ("Skills agree with true tasks", "share of steps, each skill standing for one task"),
+    "agreement_by_chance": ("The same, by chance", "with skills dealt out to the segments at random"),
 }
 
 
@@ -65,10 +68,11 @@ def summarise(model: Model, sets: Sequence[Shown]) -> str:
 def _what_was_told(sets: Sequence[Shown]) -> str:
     """Of the demonstrations that are shown; how the model was trained, it does not know."""
     num_told = sum(_num_labelled(shown.demos) for shown in sets)
-    if not num_told:
-        return ""
-    whose = "all of them" if num_told == sum(len(shown.demos) for shown in sets) else f"{num_told:,} of them"
-    return f", told labels of {whose}"
+    if num_told:
+        whose = "all of them" if num_told == sum(len(shown.demos) for shown in sets) else f"{num_told:,} of them"
+        return f", told labels of {whose}"
+    # A posterior that has no doubt may be one that was told: nothing is claimed of those.
+    return "" if any(count_was_given(shown.found) for shown in sets) else ", not told how many segments there are"
 
 
 def _num_labelled(demos: Demonstrations) -> int:
