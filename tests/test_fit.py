@@ -549,7 +549,7 @@ def test_some_counts_may_be_known() -> None:
     assert [len(sketch) for sketch in told.labels.segment_codes] == [2, 0, 7, 0]
     assert model.segment(told).num_segments[[0, 2]].tolist() == [2, 7]
     with pytest.raises(ConfigError, match="relaxed inference must be told how many"):
-        fit(demos, config=SMALL, num_segments=[2, None, 2, None], inference="relaxed")
+        fit(demos, config=SMALL, num_segments=None, inference="relaxed")
 
 
 def test_a_long_list_of_counts_is_not_shown() -> None:
@@ -583,6 +583,26 @@ def test_only_a_config_is_one(config: Any, counts: Any) -> None:
 def test_nothing_to_resume() -> None:
     with pytest.raises(ValueError, match="nothing to resume: give the folder"):
         fit(vector_demos(), config=SMALL, resume=True)
+
+
+def test_images_with_their_channels_first() -> None:
+    demos = Demonstrations.from_arrays([np.zeros((4, 3, 32, 32), np.uint8)], [np.zeros(3, int)], num_actions=2)
+    with pytest.raises(DemonstrationError, match=r"grids of 3x32x32, which look like .*np\.moveaxis"):
+        fit(demos, config=SMALL)
+
+
+@pytest.mark.parametrize("file", ["mine.npz", Path("runs/mine")])
+def test_a_file_is_no_world(file: Any) -> None:
+    with pytest.raises(DemonstrationError, match=rf"'{file}' is not the name of a world: .*Demonstrations\.load"):
+        fit(file, config=SMALL)
+
+
+def test_numbers_of_segments_that_relaxed_inference_cannot_have() -> None:
+    settings: dict[str, Any] = {"inference": "relaxed", "num_skills": 2}
+    with pytest.raises(DemonstrationError, match="num_segments has None at place 2: relaxed inference"):
+        fit(vector_demos(), num_segments=[2, 2, None, 2], **settings)
+    with pytest.raises(DemonstrationError, match=r"num_segments is 1000000, and the longest demonstration has \d"):
+        fit(vector_demos(), num_segments=10**6, **settings)
 
 
 def test_grids_too_small_for_the_network() -> None:

@@ -92,6 +92,17 @@ def test_other_folders_are_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+def test_a_place_where_nobody_can_write() -> None:
+    with pytest.raises(OSError, match=r"^/proc/model cannot be written \(.*\): name a folder somewhere else"):
+        small_model().save("/proc/model")
+
+
+def test_a_file_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "arm.npz").touch()
+    with pytest.raises(ModelError, match=r"arm\.npz is a file, and a model is a folder"):
+        load(tmp_path / "arm.npz")
+
+
 def test_a_write_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full_disk(path: Path, data: bytes) -> None:
         raise OSError("No space left on device")

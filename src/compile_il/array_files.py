@@ -160,8 +160,11 @@ def _check_folder(target: Path, *, overwrite: bool) -> Path:
 @contextlib.contextmanager
 def _replace_folder(target: Path) -> Iterator[Path]:
     """A temporary folder beside, which takes the place of `target` once the block ends well."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    except OSError as error:
+        raise OSError(f"{target} cannot be written ({error.strerror}): name a folder somewhere else.") from error
     try:
         new, old = scratch / "new", scratch / "old"
         new.mkdir()

@@ -33,7 +33,8 @@ def warn_where_crowded(counts: NDArray[np.integer], demos: Demonstrations, most:
         return
     warnings.warn(
         f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and there "
-        f"may be more: raise max_segments, to {2 * most} say, here and in training.",
+        f"may be more: raise max_segments, to {2 * most} say, here and in training. If so many make no sense, train "
+        "several seeds (num_seeds=5): which number is found depends on the start, and the likeliest model is kept.",
         CountWarning,
         stacklevel=3,  # where somebody asked for segments
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config, changed, given_config
-from compile_il.counts import CountWarning, labelled_counts, with_counts
+from compile_il.counts import CountWarning, has_unknown, labelled_counts, with_counts
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.loss import Loss
@@ -130,7 +130,13 @@ def _settle_counts(
     elif isinstance(counts, list | tuple | np.ndarray):
         if not isinstance(demos, Demonstrations):
             raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
-        demos = with_counts(demos, counts, some_empty=settings.get("inference", config.inference) == "relaxed")
+        relaxed = settings.get("inference", config.inference) == "relaxed"
+        if relaxed and has_unknown(counts):
+            raise DemonstrationError(
+                f"num_segments has None at place {list(counts).index(None)}: relaxed inference must be told the number "
+                'of each demonstration; exact inference need not be (inference="exact").'
+            )
+        demos = with_counts(demos, counts, some_empty=relaxed)
         most = max(config.max_segments, *(int(count or 1) for count in counts))
         settings = {"max_segments": most} | settings | {"num_segments": None}
     told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None

@@ -154,7 +154,7 @@ class Model:
         if asked is None:
             trained_with = self.config.num_segments
             asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
-        some_unknown = isinstance(asked, str) or has_unknown(asked)
+        some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
         if some_unknown and decoder == "recognition":
             instead = "" if self.config.codes == "gaussian" else ', or decoder="exact"'
             raise ValueError(

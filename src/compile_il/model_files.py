@@ -63,6 +63,11 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
 
 
 def _place_of_model(folder: Path) -> Path:
+    if folder.is_file():
+        raise ModelError(
+            f"{folder} is a file, and a model is a folder: give the one that `save` wrote. Demonstrations are read by "
+            "Demonstrations.load(file)."
+        )
     if not (folder / RUN_FILE).exists():
         return folder
     if (folder / AGENT_FOLDER).is_dir():

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import math
+import os
 import re
 from typing import Any, NamedTuple
 
@@ -66,6 +67,11 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
         )
     if isinstance(demos, Demonstrations):
         return _data_source(demos, config)
+    if isinstance(demos, os.PathLike) or (isinstance(demos, str) and demos.endswith(".npz")):
+        raise DemonstrationError(
+            f"{os.fspath(demos)!r} is not the name of a world: read demonstrations from a file with "
+            "Demonstrations.load(file)."
+        )
     if not isinstance(demos, str | World):
         raise not_demonstrations(demos, otherwise=", or a world or its name")
     world = training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
@@ -176,7 +182,13 @@ def _check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> N
             f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
             f"up to {config.longest_segment}: raise longest_segment, or the number of segments."
         )
-    if num_segments is None or config.inference == "relaxed":
+    if num_segments is None:
+        return
+    if config.inference == "relaxed":
+        if num_segments > demos.max_length:
+            raise DemonstrationError(
+                f"num_segments is {num_segments}, and the longest demonstration has {demos.max_length} steps: lower it."
+            )
         return
     if (shortest := int(demos.lengths.min())) < num_segments:
         raise DemonstrationError(
@@ -253,6 +265,11 @@ def space_of(demos: Demonstrations) -> Space:
     """What the demonstrations' observations and actions look like."""
     if demos.observation_kind == "grid" and min(demos.observation_shape[:2]) < LEAST_SIDE:
         shape = "x".join(map(str, demos.observation_shape))
+        if min(demos.observation_shape[1:]) >= LEAST_SIDE:
+            raise DemonstrationError(
+                f"Observations are grids of {shape}, which look like images with their channels first: put them last, "
+                "with np.moveaxis(frames, 1, -1)."
+            )
         raise DemonstrationError(
             f"Observations are grids of {shape}: two convolutions need {LEAST_SIDE} rows and columns or more; pad them."
         )

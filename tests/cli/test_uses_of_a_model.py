@@ -1,7 +1,9 @@
 """`compile-il segment`, `evaluate` and `report`: what a trained model is good for."""
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -268,6 +270,8 @@ def test_lists_may_be_longer_than_there_are_things() -> None:
     pickup, visit = make_world("grid-pickup"), make_world("grid-visit")
     assert [getattr(with_num_tasks(pickup, tasks), "num_objects", None) for tasks in (10, 3)] == [10, 6]
     assert with_num_tasks(visit, 10) == make_world("grid-visit", num_tasks=10)
+    reacher = make_world("reacher")
+    assert [with_num_tasks(reacher, tasks).max_targets for tasks in (3, 10)] == [6, 10]
 
 
 def test_the_table_of_scores_fits_into_80_columns() -> None:
@@ -283,3 +287,14 @@ def test_the_table_of_scores_fits_into_80_columns() -> None:
     assert "62.0 ± 4.5" in lines[5]
     assert "…" not in capture.get()
     assert lines[9].split("│")[4].strip() == "-"
+
+
+def test_whoever_reads_may_have_seen_enough() -> None:
+    """As `compile-il --help | head` has, after a line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "compile_il", "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")

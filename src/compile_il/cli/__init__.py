@@ -1,6 +1,7 @@
 """The command `compile-il`."""
 
 import importlib.metadata
+import os
 import sys
 from typing import Annotated
 
@@ -52,6 +53,9 @@ def main(arguments: list[str] | None = None) -> None:
                 config=(tyro.conf.FlagCreatePairsOff,),
             )
             command.run(Console())
+    except BrokenPipeError:  # whoever reads, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Interrupted as interrupt:
         stop(f" {interrupt.words}: {command_line([*arguments, *interrupt.more])}")
     except KeyboardInterrupt:

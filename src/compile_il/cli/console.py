@@ -81,6 +81,8 @@ def mistakes_told(where: str = "") -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError, MissingExtraError) as error:
         fail(f"{where}{error}")
     except MemoryError:

@@ -62,10 +62,12 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
 
 
 def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
-    """The same world with lists of so many tasks; with as many things, where each can be picked up but once."""
+    """The same world with lists of so many tasks; with as many things, where each is picked up or touched but once."""
     changes: dict[str, Any] = {"num_tasks": num_tasks}
     if isinstance(world, GridWorld) and world.kind == "pickup":
         changes["num_objects"] = max(world.num_objects, num_tasks)
+    elif isinstance(world, ReacherWorld):
+        changes["max_targets"] = max(world.max_targets, min(num_tasks, world.num_types))
     return dataclasses.replace(world, **changes)  # type: ignore[type-var]  # worlds are dataclasses
 
 
