@@ -18,12 +18,12 @@ def speed() -> str:
         for found in [result["figures"][str(count)]["whole step"]]
     ]
     rows += [
-        [f"low-level steps of {name} agents that learn, a second", f"{agents['figures']['agents'][key][rate]:,.0f}"]
+        [f"low-level steps per second, {name} agents, while learning", f"{agents['figures']['agents'][key][rate]:,.0f}"]
         for name, key in (("hierarchical", "hierarchical, exact"), ("low-level", "low-level"))
         for rate in ["with learning"]
     ]
     made = worlds["figures"]["grid-pickup"]["ours"]["demonstrations_on_device"]
-    rows.append(["demonstrations of grid-pickup made, a second", f"{made:,.0f}"])
+    rows.append(["demonstrations of grid-pickup per second", f"{made:,.0f}"])
     return markdown_table(["", f"one {exact['hardware']['device']}"], rows)
 
 

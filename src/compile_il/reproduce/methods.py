@@ -8,13 +8,16 @@ from compile_il.report.scores import LABEL_HEADINGS, SCORE_HEADINGS, spread
 from compile_il.reproduce.draw import OF_CUTS
 from compile_il.reproduce.names import PaperName
 
-METHODS_INTRODUCTION = """On the same unseen levels. All methods are told how many segments there are; what older ones
-look at, and whether the hidden Markov model has 10 or 32 states, was chosen on other levels. b-CompILE and z-CompILE
-were told boundaries and codes in training. Older methods learn from 1,000 demonstrations, networks from fresh ones
-without end. Only methods with policies can repeat actions and be run, and actions of the reacher, which are continuous,
-have no share that is repeated exactly; VAE-BC has one code for a whole demonstration, and makes no cuts. Only methods
-that name what they find can agree with what tasks are about; each name counts for one type, so that of 32 skills
-("exact" on grids) most count for none.
+METHODS_INTRODUCTION = """All methods on the same unseen levels, all told how many segments there are.
+
+- What older methods look at, and whether the hidden Markov model has 10 or 32 states, was chosen on other levels. They
+  learn from 1,000 demonstrations; networks get fresh ones throughout training.
+- b-CompILE and z-CompILE were told boundaries and codes in training.
+- Only methods with policies can reconstruct actions and be run. The reacher's actions are continuous, and none is
+  reconstructed exactly. VAE-BC has one code for a whole demonstration and makes no cuts.
+- Only methods that name what they find can agree with what tasks are about. Each name counts for one type of ten: names
+  that say nothing agree in about one step of ten, and of 32 skills ("exact" on grids) most count for none.
+- Reconstruction of networks on grids is over the steps of all demonstrations together, as in figure 4.
 """
 FIELDS = {heading: field for heading, field in (SCORE_HEADINGS | LABEL_HEADINGS).items() if field != "count_accuracy"}
 

@@ -6,20 +6,22 @@ from typing import Any
 from compile_il.reproduce.names import PaperName
 from compile_il.reproduce.scales import TRAINING
 
-OLD_REACHER = "The reacher's 32 numbers had a constant 1 beside them when this was made; it is gone since."
+OLD_REACHER = (
+    "When this was made, the reacher's observation had a constant 1 besides its 32 numbers; it has since been removed."
+)
 OLD_SCORES = (
-    "Reconstruction is over the steps of all demonstrations together, where the paper, and `compile-il evaluate` by "
-    "now, take the mean over demonstrations of each one's share."
+    "Reconstruction is over the steps of all demonstrations together, where the paper, and now `compile-il evaluate`, "
+    "take the mean over demonstrations of each one's share."
 )
 HISTORY: dict[str, dict[PaperName, str]] = {
     "a92cec8e9879": {"table1": OLD_REACHER},
     "cf83baf397b1": {
-        "table3": "Low temperatures take long trainings, or gradients that are cut (docs/relaxed.md, low "
-        f"temperatures). {OLD_REACHER} Samples at low temperatures are drawn more exactly by now.",
+        "table3": "Low temperatures need long training or gradient clipping (docs/relaxed.md, low temperatures). "
+        f"{OLD_REACHER} Samples at low temperatures are drawn more exactly now.",
         "figure4": OLD_SCORES,
     },
     "53908908c2e5": {
-        "figure5": "Minutes are more than it takes: some parts were begun at that rate first, and for a while two "
+        "figure5": "The time is more than it takes: some parts were begun at that rate first, and for a while two "
         "commands counted the same seconds."
     },
     "da60d07333c6": {

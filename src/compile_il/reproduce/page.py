@@ -28,18 +28,22 @@ from compile_il.results import RESULTS
 
 INTRODUCTION = """# The paper's tables and figures
 
-Made by `make docs` from the files that `compile-il reproduce NAME` writes. Models are trained on demonstrations of
-three tasks and scored on unseen levels; numbers are the mean and the sample standard deviation over seeds. Below
-tables of scores stand the 95 % intervals of the means, by the bootstrap, which with five seeds are narrow: they cover
-the mean about 85 times in 100. The paper's stand before ours where it prints them. Settings
-were chosen on other levels, but for two that had been looked at on these: how long short trainings on grids are, and
-the floor on the spread of actions of relaxed inference (docs/decisions.md, relaxed engine). Where several models were
-trained at once on one accelerator, wall time is each one's share of it, and less than its training took by the clock.
+Made by `make docs` from the files that `compile-il reproduce NAME` writes; no number is typed by hand. Models are
+trained on demonstrations of three tasks and scored on unseen levels.
 
-"exact" is this package's own inference, without labels; with "effects" its skills are also told apart by what they
-change (docs/exact.md). "Number right" is the share of demonstrations in which as many segments were found as there are.
+- **Numbers** are means and sample standard deviations over seeds; the paper's stand before ours where it prints them.
+  Below each table, on demand, are the 95 % bootstrap intervals of the means. With five seeds these are narrow: they
+  cover the mean about 85 times in 100.
+- **"exact"** is this package's own inference, without labels. With **"effects"** its skills are also told apart by what
+  they change, which gives them most of their agreement before any training ([exact.md](exact.md)).
+- **"number right"** is the share of demonstrations in which as many segments were found as there are.
+- **Settings** were chosen on other levels, but for two that had been looked at on these: the length of short trainings
+  on grids, and the floor on the spread of actions of relaxed inference ([decisions.md](decisions.md#relaxed-engine)).
+- **Wall time** of models that shared an accelerator is each one's share of it, and so less than its training took by
+  the clock.
 """
-ONCE = "`compile-il reproduce all` trains such models once by now, and only scores them in each study."
+ONCE = "`compile-il reproduce all` now trains such models once, and only scores them in each study."
+INTERVALS = "95 % intervals"
 CLASSIC = "classic.json"
 """Of methods that are older than networks."""
 
@@ -70,7 +74,7 @@ def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | N
     if again := repeated_seconds(studies):
         sentences.append(f"{duration(again)} of it went to parts whose models an earlier study had trained: {ONCE}")
     if classic is not None:
-        sentences.append(f"Older methods, which all does not include, took another {duration(classic['wall_time'])}.")
+        sentences.append(f"Older methods, which `all` leaves out, took another {duration(classic['wall_time'])}.")
     return " ".join(sentences) + "\n"
 
 
@@ -94,26 +98,26 @@ def _section(name: PaperName, result: dict[str, Any], results: str) -> str:
         for picture in pictures_of(result)
     )
     link = f"[{name}.json]({results}/{name}.json)"
-    note = f"{words} " if (words := note_on(name, result)) else ""
-    return (
-        f"## {heading(name)}\n\n{images}{study_table(result)}\n{_intervals(result)}{note}{provenance(result)} {link}\n"
-    )
+    note = f"{words}\n\n" if (words := note_on(name, result)) else ""
+    made = _on_demand("How this was made", f"{provenance(result)} {link}\n")
+    return f"## {heading(name)}\n\n{images}{study_table(result)}\n{_intervals(result)}{note}{made}"
 
 
 def _intervals(result: dict[str, Any]) -> str:
     """A table that is shown to those who ask for it."""
     cells = interval_cells(result)
-    return "" if cells is None else _on_demand(markdown_table(*cells))
+    return "" if cells is None else _on_demand(INTERVALS, markdown_table(*cells))
 
 
-def _on_demand(table: str) -> str:
-    # Without empty lines around it, the table would not be read as one.
-    return f"<details><summary>95 % intervals</summary>\n\n{table}\n</details>\n\n"
+def _on_demand(title: str, text: str) -> str:
+    """What is shown to those who ask for it."""
+    # Without empty lines around it, a table would not be read as one.
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n\n"
 
 
 def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]], results: str) -> str:
     means, intervals = (methods_tables(classic, studies, show) for show in (spread, interval))
-    tables = "\n".join(f"{world}:\n\n{means[world]}\n{_on_demand(intervals[world])}" for world in means)
+    tables = "\n".join(f"{world}:\n\n{means[world]}\n{_on_demand(INTERVALS, intervals[world])}" for world in means)
     made = (
         f"Of older methods each seed has its own training demonstrations. {seeds_of(classic)} Hardware: "
         f"{_distinct(machine(part['hardware']) for part in classic['figures'].values())}. Commit: "
@@ -121,7 +125,8 @@ def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str,
         f"{time_taken(classic)} [{CLASSIC}]({results}/{CLASSIC}) `compile-il reproduce all` leaves older methods out: "
         "`compile-il reproduce classic` runs them."
     )
-    return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made} Networks: as in the sections above.\n"
+    made = _on_demand("How this was made", f"{made} Networks: as in the sections above.\n")
+    return f"## All methods\n\n{METHODS_INTRODUCTION}\n{tables}\n{made}"
 
 
 def heading(name: PaperName) -> str:
