@@ -32,5 +32,13 @@ def test_tables_are_those_of_the_results(path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        assert link.startswith("https://") or (path.parent / link).exists(), link
+    for link, _, heading in (link.partition("#") for link in re.findall(r"\]\(([^)]+)\)", path.read_text())):
+        target = path.parent / link if link else path
+        assert link.startswith("https://") or target.exists(), link
+        assert not heading or heading in headings_of(target), f"{link}#{heading}"
+
+
+def headings_of(path: Path) -> set[str]:
+    """As they stand in links: in lower case, without marks, with dashes for spaces."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

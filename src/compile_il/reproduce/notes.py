@@ -16,7 +16,8 @@ OLD_SCORES = (
 HISTORY: dict[str, dict[PaperName, str]] = {
     "a92cec8e9879": {"table1": OLD_REACHER},
     "cf83baf397b1": {
-        "table3": "Low temperatures need long training or gradient clipping (docs/relaxed.md, low temperatures). "
+        "table3": "Low temperatures need long training or gradient clipping "
+        "([experiments.md](experiments.md#low-temperatures)). "
         f"{OLD_REACHER} Samples at low temperatures are drawn more exactly now.",
         "figure4": OLD_SCORES,
     },
@@ -27,7 +28,7 @@ HISTORY: dict[str, dict[PaperName, str]] = {
     "da60d07333c6": {
         "table2": "The boundaries that z-CompILE misses are a step off, in some seeds more than in others: a small "
         "copy has them a step early where the expert slows down before a touch, and not where it does not "
-        "(docs/relaxed.md, what is told).",
+        "([experiments.md](experiments.md#told-gaussian-codes)).",
         "figure7": "Wall time is more than it takes: another training, which is not counted, ran on the same "
         "accelerator.",
     },
@@ -56,7 +57,7 @@ def _figure4(result: dict[str, Any]) -> str:
     if exact is None or relaxed is None:
         return ""
     ours, papers = relaxed["num_iterations"], TRAINING["paper"]["relaxed grid"]["num_iterations"]
-    fewer = f", where the paper has {papers:,}; with all of them it comes to more (docs/relaxed.md, training)"
+    fewer = f", where the paper has {papers:,}; with all of them it comes to more ([relaxed.md](relaxed.md#training))"
     return (
         "The exact engine's models have larger policies and, without effects, more skills than CompILE's, which has "
         f"the paper's sizes; they were trained for {exact['num_iterations']:,} iterations and CompILE for {ours:,}"
@@ -79,7 +80,7 @@ def _figure5(result: dict[str, Any]) -> str:
         "Skills of the exact engine were trained longer, with larger policies and, for pick-up, with "
         f"effects{of_skills}. "
         "Settings were chosen on other levels, but for one: some agents had been scored on these at a higher rate"
-        f"{of_rates} (docs/decisions.md, hierarchical reinforcement learning)."
+        f"{of_rates} ([decisions.md](decisions.md#hierarchical-reinforcement-learning))."
     )
 
 
