@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from compile_il import model as model_module
+from compile_il import segmenting
 from compile_il.config import Config, ConfigError
 from compile_il.counts import CountWarning, unknown_count
 from compile_il.demos import DemonstrationError, Demonstrations
@@ -116,14 +116,14 @@ def test_samples_are_drawn_from_the_posterior() -> None:
 
 def test_parts_are_joined_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = small_model().segment(vector_demos())
-    monkeypatch.setattr(model_module, "_DEMOS_PER_CALL", 3)
+    monkeypatch.setattr(segmenting, "_DEMOS_PER_CALL", 3)
     assert_same(small_model().segment(vector_demos()), whole, rtol=1e-4)
 
 
 def test_long_demonstrations_are_streamed_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     demos = Demonstrations.from_arrays([rng.normal(size=(271, 2))], [rng.integers(0, 4, 270)], num_actions=4)
-    monkeypatch.setattr(model_module, "_DEMOS_PER_CALL", 1)
+    monkeypatch.setattr(segmenting, "_DEMOS_PER_CALL", 1)
     assert recursion_for(demos.max_length) is STREAMING
     streamed = small_model().segment(demos, 6)
     monkeypatch.setattr(objective, "LONGEST_DENSE", 1000)
@@ -282,15 +282,15 @@ def test_what_was_found_is_told_in_a_line() -> None:
 
 
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:
-    assert model_module._rows_per_call(1, 9, 10) == 1
-    assert model_module._rows_per_call(4, 9, 10) == 4
-    assert model_module._rows_per_call(5, 30_000, 10) == 2
+    assert segmenting._rows_per_call(1, 9, 10) == 1
+    assert segmenting._rows_per_call(4, 9, 10) == 4
+    assert segmenting._rows_per_call(5, 30_000, 10) == 2
 
 
 def test_many_skills_leave_room_for_fewer_demonstrations_at_once() -> None:
     """The dense recursion has a sum for each pair of steps and each skill."""
     for num_skills, most in ((10, 256), (32, 128), (128, 32)):
-        assert model_module._rows_per_call(300, 256, num_skills) == most
+        assert segmenting._rows_per_call(300, 256, num_skills) == most
 
 
 def test_skills_act_one_by_one() -> None:

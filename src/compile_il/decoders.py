@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from compile_il.batches import Batch
+from compile_il.exact.decode import Segmentation
 from compile_il.exact.objective import recursion_for, score_batch
+from compile_il.exact.recursion import Posterior
 from compile_il.exact.scores import Priors
 from compile_il.policies import SkillPolicies
 from compile_il.relaxed.discrete import HardSegments, segment
@@ -49,22 +51,34 @@ def decode_exactly(
     priors: Priors,
     log_counts: Float[Array, "B counts"],
     best: Best = "boundaries",
-    keys: Key[Array, " B"] | None = None,
 ) -> Found:
-    """Sums over all segmentations, with a prior over the number of segments for each demonstration.
-
-    With keys, the path is a draw from the posterior instead of the best one.
-    """
+    """Sums over all segmentations, with a prior over the number of segments for each demonstration."""
     steps, known = score_batch(skills, batch)
     recursion = recursion_for(steps.log_policy.shape[1])
+    find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
     each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
-    if keys is None:
-        find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
-        path = each(find)(steps, priors, known, log_counts)
-    else:
-        draw = jax.vmap(recursion.sample_segmentation, in_axes=(0, 0, None, 0, 0))
-        path = draw(keys, steps, priors, known, log_counts)
-    posterior = each(recursion.posterior)(steps, priors, known, log_counts)
+    path = each(find)(steps, priors, known, log_counts)
+    return _found(path, each(recursion.posterior)(steps, priors, known, log_counts))
+
+
+@eqx.filter_jit
+def draw_exactly(
+    skills: Skills | RelaxedSkills,
+    batch: Batch,
+    priors: Priors,
+    log_counts: Float[Array, "B counts"],
+    keys: Key[Array, " B"],
+) -> Found:
+    """One draw from the posterior over all segmentations of each demonstration."""
+    steps, known = score_batch(skills, batch)
+    recursion = recursion_for(steps.log_policy.shape[1])
+    draw = jax.vmap(recursion.sample_segmentation, in_axes=(0, 0, None, 0, 0))
+    path = draw(keys, steps, priors, known, log_counts)
+    posterior = jax.vmap(recursion.posterior, in_axes=(0, None, 0, 0))(steps, priors, known, log_counts)
+    return _found(path, posterior)
+
+
+def _found(path: Segmentation, posterior: Posterior) -> Found:
     return Found(
         num_segments=path.num_segments,
         ends=path.ends,

@@ -22,7 +22,7 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.loss import Loss
 from compile_il.metrics import boundary_accuracy
-from compile_il.model import DivergedError, Model
+from compile_il.model import Model
 from compile_il.objectives import temperature_at
 from compile_il.parallel import (
     all_or_none,
@@ -35,6 +35,7 @@ from compile_il.parallel import (
 )
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
+from compile_il.segmenting import DivergedError
 from compile_il.sources import Source, fingerprint, make_source
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import TrainingLog
@@ -46,11 +47,11 @@ NUM_CHECKS = 20
 
 
 class TrainingError(ValueError):
-    """A training that cannot go on; the message says what to change."""
+    """Training that cannot continue; the message says what to change."""
 
     @classmethod
     def diverged(cls, iteration: int) -> Self:
-        """One in which nothing is a number any more."""
+        """All losses, or all weights, are not numbers."""
         return cls(f"Training diverged by iteration {iteration}. Train again with a lower learning_rate.")
 
 
@@ -69,10 +70,10 @@ def fit(
     Args:
       demos: demonstrations; or the name of a world (or a world), of which fresh ones are made in each step.
       config: all settings at once; those given one by one change it.
-      out: a folder for the log, for checkpoints and for the model, which is written at the end, and as it is by then
-        where Ctrl-C stops training; nothing is written if None.
-      resume: whether to go on with the run in `out`, from its last checkpoint. With more iterations than before, a rate
-        or a temperature that falls does so over the new number, and so takes from there the values of the longer run.
+      out: a folder for the log, checkpoints and the model, which is written at the end or where Ctrl-C stops training;
+        nothing is written if None.
+      resume: whether to go on with the run in `out`, from its last checkpoint. With more iterations than before, rates
+        and temperatures that fall follow the longer schedule from there on.
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
       **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`. Where demonstrations have
@@ -242,7 +243,7 @@ def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBa
 
 
 def _in_terms(loss: Loss, seed: int) -> dict[str, float]:
-    """What one seed paid, for the log."""
+    """The loss of one seed and its terms, for the log."""
     terms = {f"loss_{name}": float(values[seed]) for name, values in loss.terms.items()}
     return {"loss": float(loss.total[seed]), **terms}
 

@@ -1,19 +1,16 @@
 """A trained model: it segments demonstrations, and its skills act."""
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.batches import Batch, rounded_batch, rows_filled_up
+from compile_il.batches import Batch
 from compile_il.config import Config
 from compile_il.counts import (
     Counts,
@@ -23,33 +20,25 @@ from compile_il.counts import (
     partly_told_counts,
     warn_where_crowded,
 )
-from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly
+from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly, draw_exactly
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
-from compile_il.exact.objective import DENSE, recursion_for
 from compile_il.exact.scores import Priors
-from compile_il.log_space import is_impossible
 from compile_il.metrics import Scores
 from compile_il.objectives import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
-from compile_il.rooms import alike_in_length, cost_of
+from compile_il.rooms import cost_of
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
-from compile_il.segments import Segments, join_segments, score
+from compile_il.segmenting import in_parts
+from compile_il.segments import Segments, score
 from compile_il.sources import check_codes, not_demonstrations
 from compile_il.worlds.world import key_of
 
-_DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
-_SUMS_PER_CALL = 1 << 28
-"""Segments of a skill, each from one step to another, that the dense recursion sums in one call: a few gigabytes."""
 _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
 
 
 SegmentCount = int | Counts | Literal["unknown"] | None
 """How many segments to find: of all demonstrations, of each, none told, or as in training."""
-
-
-class DivergedError(DemonstrationError):
-    """A model whose weights are not numbers any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +93,18 @@ class Model:
             (Viterbi). Where the model has no doubts they are the same.
           max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
-        found = self._segment(demos, num_segments, self.choose_decoder(decoder, best), best, max_segments, None)
+        decoder = self.choose_decoder(decoder, best)
+        log_counts = self._counts_to_find(demos, num_segments, decoder, max_segments)
+
+        def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> Found:
+            if decoder == "recognition":
+                assert isinstance(self.skills, RelaxedSkills), "checked before"
+                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.config.readout)
+            priors = self.priors(batch.boundary_labels.shape[1])
+            return decode_exactly(self.skills, batch, priors, log_counts, best or "boundaries")
+
+        cost = cost_of(self.config, exactly=decoder == "exact")
+        found = in_parts(find, demos, log_counts, cost, self.config.num_skills)
         if isinstance(num_segments, str) or (num_segments is None and self.config.num_segments is None):
             warn_where_crowded(found.num_segments, demos, max_segments or self.config.max_segments)
         return found
@@ -134,18 +134,19 @@ class Model:
             )
         if self.config.forgetful:
             raise ValueError(f"{_FORGETFUL}, and so there is no posterior to draw from: use segment.")
-        return self._segment(demos, num_segments, "exact", None, max_segments, seed)
+        log_counts = self._counts_to_find(demos, num_segments, "exact", max_segments)
+        keys = jax.random.split(key_of(seed), len(demos))
 
-    def _segment(
-        self,
-        demos: Demonstrations,
-        num_segments: SegmentCount,
-        decoder: Decoder,
-        best: Best | None,
-        max_segments: int | None,
-        seed: int | None,
-    ) -> Segments:
-        """The best segmentation of each demonstration or, given a seed, a draw."""
+        def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> Found:
+            priors = self.priors(batch.boundary_labels.shape[1])
+            return draw_exactly(self.skills, batch, priors, log_counts, keys[places])
+
+        return in_parts(draw, demos, log_counts, cost_of(self.config, exactly=True), self.config.num_skills)
+
+    def _counts_to_find(
+        self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
+    ) -> NDArray[np.float32]:
+        """Log p(M) of each demonstration as a row, once demonstrations and what was asked are known to go together."""
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
@@ -165,28 +166,7 @@ class Model:
         counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
         if decoder == "recognition" and demos.labels is not None:
             check_usable(demos.labels, counts.argmax(axis=1))
-        find = functools.partial(self._find, decoder=decoder, best=best or "boundaries")
-        keys = None if seed is None else jax.random.split(key_of(seed), len(demos))
-        places, parts = [], []
-        for alike in alike_in_length(demos.lengths, cost_of(self.config, exactly=decoder == "exact")):
-            num_rows = _rows_per_call(len(alike), int(demos.lengths[alike].max()), self.config.num_skills)
-            for first in range(0, len(alike), num_rows):
-                some = alike[first : first + num_rows]
-                some_keys = None if keys is None else keys[some]
-                places.append(some)
-                parts.append(_segment_some(find, demos[some], counts[some], some_keys, num_rows))
-        found = join_segments(parts, np.concatenate(places))
-        if np.isnan(found.log_likelihood).any():
-            raise DivergedError(
-                "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
-            )
-        impossible = np.flatnonzero(is_impossible(jnp.asarray(found.log_likelihood)))
-        if len(impossible):
-            raise DemonstrationError(
-                f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its "
-                "labels and the longest segment: change the labels, num_segments or longest_segment."
-            )
-        return found
+        return counts
 
     def score(
         self,
@@ -268,20 +248,6 @@ class Model:
         """Priors over skills and lengths for demonstrations of up to so many steps."""
         return make_priors(self.config, self.skills, self.duration_rate, max_length)
 
-    def _find(
-        self,
-        batch: Batch,
-        log_counts: Float[Array, "B counts"],
-        keys: Key[Array, " B"] | None,
-        decoder: Decoder,
-        best: Best,
-    ) -> Found:
-        if decoder == "recognition":
-            assert isinstance(self.skills, RelaxedSkills), "checked before"
-            return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.config.readout)
-        priors = self.priors(batch.boundary_labels.shape[1])
-        return decode_exactly(self.skills, batch, priors, log_counts, best, keys)
-
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
 
@@ -329,33 +295,3 @@ def scores_of(
     if demos.labels is None:
         return score(found, demos)
     return model.score(demos, num_segments, decoder=decoder, best=best, max_segments=max_segments)
-
-
-def _segment_some(
-    find: Callable[[Batch, Array, Array | None], Found],
-    demos: Demonstrations,
-    log_counts: NDArray[np.float32],
-    keys: Key[Array, " B"] | None,
-    num_rows: int,
-) -> Segments:
-    rows = rows_filled_up(len(demos), num_rows)
-    batch = rounded_batch(demos, rows, demos.max_length)
-    keys = None if keys is None else keys[rows]
-    found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[rows]), keys))
-    counts = found.num_segments
-    return Segments(
-        boundaries=[found.ends[i, : counts[i] - 1].astype(np.int32) for i in range(len(demos))],
-        skills=[found.skills[i, : counts[i]] for i in range(len(demos))],
-        boundary_probs=[found.boundary_probs[i, :n] for i, n in enumerate(demos.lengths)],
-        count_probs=list(found.count_probs[: len(demos)]),
-        log_likelihood=found.log_likelihood[: len(demos)],
-    )
-
-
-def _rows_per_call(num_demos: int, max_length: int, num_skills: int) -> int:
-    """How many demonstrations one call takes: a power of two, to compile few programs, and fewer of long ones."""
-    room = _STEPS_PER_CALL // max_length
-    if recursion_for(max_length) is DENSE:
-        room = min(room, _SUMS_PER_CALL // (max_length**2 * num_skills))
-    most = min(_DEMOS_PER_CALL, 1 << max(room, 1).bit_length() - 1)
-    return min(most, 1 << (num_demos - 1).bit_length())

@@ -27,8 +27,9 @@ from compile_il.config import Config
 from compile_il.counts import told_counts
 from compile_il.demos import Demonstrations
 from compile_il.fit import fit
-from compile_il.model import DivergedError, Model
+from compile_il.model import Model
 from compile_il.running import AnySkills
+from compile_il.segmenting import DivergedError
 from compile_il.skills import Skills
 from compile_il.worlds import World
 
