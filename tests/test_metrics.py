@@ -261,7 +261,7 @@ def test_small_kinds_of_numbers_are_as_good_as_lists() -> None:
     mixed = [np.array([0, 1], np.uint32), np.array([1], np.int64)]
     assert score_labels(mixed, mixed) == score_labels([[0, 1], [1]], [[0, 1], [1]])
     for other in (np.array([2**63 + 5], np.uint64), np.array([2.0]), np.array([True])):
-        with pytest.raises(ValueError, match="no list of whole numbers"):
+        with pytest.raises(ValueError, match="are not a list of whole numbers"):
             boundary_f1([other], [[2]])
 
 
@@ -304,8 +304,8 @@ def test_plain_lists_of_boundaries_will_do() -> None:
     [
         ([[1]], [[1], [2]], "boundaries of 1 demonstrations and the truth about 2"),
         ([], [], "boundaries of 0 demonstrations"),
-        ([np.ones((2, 2), int)], [[1]], "demonstration 0 are no list of whole numbers"),
-        ([[1.5]], [[1]], "demonstration 0 are no list of whole numbers"),
+        ([np.ones((2, 2), int)], [[1]], "demonstration 0 are not a list of whole numbers"),
+        ([[1.5]], [[1]], "demonstration 0 are not a list of whole numbers"),
     ],
 )
 def test_what_is_no_list_of_boundaries_is_refused(found: Any, true: Any, message: str) -> None:

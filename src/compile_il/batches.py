@@ -39,7 +39,7 @@ class Batch(NamedTuple):
     boundary_labels: Int[AnyArray, "B T"]
     code_labels: Int[AnyArray, "B T"]
     segment_labels: Int[AnyArray, "B sketch"]
-    """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero where none is told so."""
+    """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero if no such labels."""
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
@@ -197,10 +197,9 @@ def acts(batch: Batch) -> Bool[Array, " F"]:
 
 
 def unpack(scores: Any, batch: Batch, max_length: int) -> Any:
-    """Per-frame scores as a padded table, B x max_length; padding repeats frames and means nothing.
+    """Per-frame scores as a padded table, B x max_length; padding repeats frames, means nothing and has no gradient.
 
-    Nor has it gradients. They are for batches whose demonstrations lie one after the other, as all do but those of
-    `pick`; where it repeats some behind all others, for these alone.
+    Gradients are right only if demonstrations lie end to end; rows that `pick` repeats must come last.
     """
     num_rows = jax.tree.leaves(scores)[0].shape[0]
     first, lengths = jnp.asarray(batch.first), jnp.asarray(batch.lengths)

@@ -86,8 +86,8 @@ class Checkpoints:
                 temporary.write_text(json.dumps(_sums(folder), indent=2) + "\n")
         except Exception as error:  # a full disk surfaces as errors of many classes
             raise CheckpointError(
-                f"The checkpoint {folder} cannot be written ({_first_line(error)}). Make room or mend the folder, then "
-                "resume; earlier checkpoints are as they were."
+                f"The checkpoint {folder} cannot be written ({_first_line(error)}). Free some space or fix its rights, "
+                "then resume; earlier checkpoints are as they were."
             ) from error
 
     def latest(self, like: State) -> Checkpoint[State] | None:

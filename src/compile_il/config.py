@@ -13,7 +13,7 @@ PAPER_RATE = 3.0
 EXACT = {"inference": "exact"}
 RELAXED = {"inference": "relaxed"}
 GAUSSIAN = {"inference": "relaxed", "codes": "gaussian"}
-"""Where a setting that stands beside one of these says anything."""
+"""Values of other settings under which a setting has an effect; see `About.only`."""
 _ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one for each demonstration"
 _TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
@@ -31,14 +31,13 @@ class Config:
     max_segments: int = setting(12, AT_LEAST_ONE)
     """Most segments that are considered where their number is not known."""
     counts_told: bool = False
-    """Whether labels tell the number of segments of each demonstration, where they differ; `fit` sees that by
-    itself."""
+    """Whether labels give the number of segments of each demonstration; set by `fit`."""
     num_skills: int = setting(10, AT_LEAST_ONE)
     """Skills to be found."""
     inference: Literal["exact", "relaxed"] = "exact"
     """How boundaries and skills are inferred: summed out, or by the paper's recognition model with relaxed samples."""
     supervision: Literal["none", "b", "z", "bz"] = "none"
-    """What a world tells of its fresh demonstrations: boundaries, codes in order; data is used with its own labels."""
+    """Labels on fresh demonstrations of a world: boundaries (b), codes in order (z) or both; data has its own."""
     num_iterations: int = setting(500, AT_LEAST_ONE)
     """Steps of training."""
     batch_size: int = setting(32, AT_LEAST_ONE)
@@ -50,7 +49,7 @@ class Config:
     policy_layers: int = setting(1, AT_LEAST_ONE)
     """Hidden layers of each policy; the paper has 2 for the reacher."""
     recurrent: bool = False
-    """Whether policies remember what was seen, for worlds that are seen in part."""
+    """Whether policies have a memory of what was seen, for partially observed worlds."""
     forgetful: bool = setting(False, only=RELAXED)
     """Relaxed: whether policies that remember forget, where a skill begins, all that came before."""
     learning_rate: float = setting(1e-3, POSITIVE)
@@ -58,7 +57,7 @@ class Config:
     cooldown: float = setting(0.2, SHARE)
     """Share of the iterations, the last ones, in which the learning rate falls to zero along a line."""
     max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
-    """Longer gradients, each over all parameters of a model, are cut to this length; None for no limit."""
+    """Gradients are clipped to this norm, over all parameters of a model; None for no limit."""
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
     """Weight of the Poisson factor on segment lengths; if None it is learned, and 0 where their number is not known."""
     duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")
@@ -74,9 +73,9 @@ class Config:
     segment_cost: float = setting(0.0, only=EXACT)
     """Log-probability that each further segment costs where their number is not known."""
     effects: bool = setting(False, only=EXACT)
-    """Whether skills are told apart by what they change too, so that each stands for a thing and not for a place."""
+    """Whether skills are also told apart by what they change, so that each stands for a thing rather than a place."""
     effect_spread: float = setting(0.2, POSITIVE, ", such as 0.2", only=EXACT)
-    """Deviation of such changes, in largest entries of a grid's channels or spreads of columns; smaller counts more."""
+    """Deviation of such a change, in largest entries of a channel or spreads of a column; smaller counts more."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
     """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
     code_dim: int = setting(32, AT_LEAST_ONE, only=GAUSSIAN)
@@ -123,7 +122,7 @@ class Config:
         return self.num_segments or 3
 
     def settled(self) -> Self:
-        """The same with a value for every setting whose default depends on what is known.
+        """The same settings, with a value for each None whose default depends on other settings.
 
         Where the number of segments is told, the likelihood needs no help. Where it is not, cutting once more is worth
         the price of a code wherever a policy is unsure, and cutting once less where one code can serve two tasks. What
@@ -156,7 +155,7 @@ class Config:
 
 
 def special_settings() -> dict[str, Any]:
-    """The settings that say nothing to the other way of inference, with their defaults."""
+    """The settings that apply to one kind of inference only, with their defaults."""
     return {field.name: field.default for field in dataclasses.fields(Config) if about(field).only}
 
 
@@ -171,7 +170,7 @@ def given_config(config: Config | None) -> Config:
 
 
 def changed(config: Config, settings: dict[str, Any]) -> Config:
-    """The same with some settings changed; names that there are not are refused."""
+    """The same with some settings changed; unknown names are refused."""
     known = [field.name for field in dataclasses.fields(Config)]
     for name in settings:
         if name not in known:

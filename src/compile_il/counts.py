@@ -92,14 +92,14 @@ def with_counts(demos: Demonstrations, num_segments: Counts, *, some_empty: bool
 
 
 def counts_by_labels(demos: Demonstrations, otherwise: int) -> int | NDArray[np.int64]:
-    """As many segments as labels list for each demonstration, and so many where they do not."""
+    """Each demonstration's number of segments from its labels, or `otherwise`."""
     if demos.labels is None or demos.labels.segment_codes is None:
         return otherwise
     return np.array([len(sketch) or otherwise for sketch in demos.labels.segment_codes])
 
 
 def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False) -> NDArray[np.integer]:
-    """The number of segments of each demonstration, from one number or one for each; those that cannot be are refused.
+    """The number of segments of each demonstration, from one number or one for each; impossible ones are refused.
 
     There is at least one segment, and each has a step, unless some may be empty.
     """

@@ -27,7 +27,7 @@ LARGEST_HIDDEN = 256
 ROWS = 16, 32, 64
 """Of the batch, that a team may take; more would spill registers."""
 NUM_PROGRAMS = 198
-"""At most, if smaller blocks of rows are to be had. An H100 or H200 runs 132 at a time, one on each multiprocessor for
+"""At most, if rows can be split into smaller blocks. An H100 or H200 runs 132 at a time, one on each multiprocessor for
 want of shared memory; others find room when the first teams stop."""
 WEIGHT_BYTES = 128 * 1024
 """Of recurrent weights in the shared memory of each program, which is 227 KiB."""

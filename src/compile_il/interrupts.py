@@ -15,7 +15,7 @@ _within: list["StopRequest"] = []
 
 
 def stop_is_requested() -> bool:
-    """Whether somebody has asked the block that is being run to stop; for work inside that may have to wait long."""
+    """Whether the innermost block has been asked to stop; for work inside it that may wait long."""
     return bool(_within) and _within[-1].requested
 
 

@@ -56,7 +56,7 @@ def encode_projected(
     Args:
       cell: the network.
       projected: inputs that have been brought to the gates, by `project`.
-      mask: how open each time is.
+      mask: 1 where the segment may see a time, 0 where it is hidden from it.
     """
 
     def step(state: LSTMState, now: tuple[Float[Array, " gates"], Float[Array, ""]]) -> tuple[LSTMState, Array]:

@@ -70,7 +70,7 @@ def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64],
     """Both as arrays, for each demonstration; plain lists will do."""
     if len(found) != len(true) or not len(true):
         raise ValueError(f"There are boundaries of {len(found)} demonstrations and the truth about {len(true)}.")
-    complaint = "The boundaries of demonstration {} are no list of whole numbers."
+    complaint = "The boundaries of demonstration {} are not a list of whole numbers."
     lists = enumerate(zip(found, true, strict=True))
     return [(_whole(f, complaint.format(i)), _whole(t, complaint.format(i))) for i, (f, t) in lists]
 
@@ -183,7 +183,7 @@ def match_labels(found: Labels, true: Labels) -> Labels:
 
     ours, theirs = _checked_labels(found, true)
     counts = _count_pairs(ours, theirs)
-    # Those left over are numbered from below all that the truth knows, lest they become right by chance.
+    # Labels that are left over are numbered below every true label, so that none is right by chance.
     lowest = min(int(counts.true.min()), 0)
     names = lowest - 1 - np.arange(len(counts.found))
     rows, columns = linear_sum_assignment(counts.pairs, maximize=True)
@@ -287,7 +287,7 @@ def _checked_pair(number: int, found: Any, true: Any) -> tuple[NDArray[np.int64]
         _whole(
             part,
             f"Labels of demonstration {number} are {part.dtype} of shape {part.shape}: give one whole number for each "
-            "step. Gaussian codes are no labels.",
+            "step. Gaussian codes are not labels.",
         )
         for part in map(np.asarray, (found, true))
     )

@@ -162,8 +162,8 @@ def check_others() -> None:
     failed = _processes_where(False)
     if failed:
         raise HostError(
-            f"Training could not begin on {_hosts_in_words(failed)}: see what was said there, mend that, and start all "
-            "hosts again."
+            f"Training could not begin on {_hosts_in_words(failed)}: see the error there, fix it, and restart all "
+            "hosts."
         )
 
 

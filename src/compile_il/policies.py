@@ -78,7 +78,7 @@ class Eyes(eqx.Module):
         return remember_all(self.memory, embedded, actions, masks, lengths)
 
     def open(self, observation: Shaped[Array, "..."]) -> View:
-        """What is known where a world is first seen."""
+        """The view at the first observation."""
         return self._look(observation, jnp.zeros((self.actions.width,)), None)
 
     def look(self, now: View, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> View:

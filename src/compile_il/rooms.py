@@ -20,15 +20,15 @@ from compile_il.config import Config
 from compile_il.demos import Demonstrations
 
 Cost = Callable[[int], float]
-"""Of one demonstration with room for so many steps, in any unit."""
+"""The cost of one demonstration padded to so many steps, in any unit."""
 ONE_IN = 10**9
-"""Batches of which one has more long demonstrations than there is room for, at most."""
+"""At most one batch in this many has more long demonstrations than its room holds."""
 WORTH_IT = 2.0
-"""A second room makes a second program, which takes its time to compile: it must make batches cheaper by so much."""
+"""A second room means a second program to compile: it must make batches cheaper by this share."""
 
 
 class Room(NamedTuple):
-    """Sizes of that part of each batch which holds demonstrations of more than some, and of up to some other length."""
+    """Sizes of the part of each batch that holds demonstrations within some range of lengths."""
 
     more_than: int
     up_to: int
@@ -36,12 +36,12 @@ class Room(NamedTuple):
     num_frames: int
 
     def places(self, lengths: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Which of some demonstrations belong here."""
+        """Which of the given demonstrations belong here."""
         return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
 
 
 class Group(NamedTuple):
-    """Those demonstrations of a batch that share a room."""
+    """The demonstrations of a batch that share a room."""
 
     batch: Batch
     places: Int[AnyArray, " rows"] | None
@@ -49,7 +49,7 @@ class Group(NamedTuple):
 
 
 def cost_of(config: Config, *, exactly: bool = False) -> Cost:
-    """Time for a demonstration of so many steps: sums over starts and ends, or passes of an LSTM.
+    """The time that a demonstration of so many steps takes: sums over starts and ends, or passes of an LSTM.
 
     Args:
       config: the settings.
@@ -62,7 +62,7 @@ def cost_of(config: Config, *, exactly: bool = False) -> Cost:
 
 
 def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> int:
-    """The length up to which demonstrations are better kept apart from the others; that of the longest if none is."""
+    """The length up to which demonstrations get a room of their own; that of the longest if one room is best."""
     known, counts = np.unique(lengths, return_counts=True)
     longest = int(known[-1])
     share_longer = 1 - np.cumsum(counts)[:-1] / len(lengths)
@@ -76,7 +76,7 @@ def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> i
 
 
 def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
-    """For how many of some chosen demonstrations a random batch needs room: more than so many come once in `ONE_IN`."""
+    """Rows needed so that a random batch holds more of the chosen demonstrations at most once in `ONE_IN`."""
     ways, tail = math.comb(num_all, batch_size), 0
     for number in range(min(num_chosen, batch_size), 0, -1):
         tail += math.comb(num_chosen, number) * math.comb(num_all - num_chosen, batch_size - number)

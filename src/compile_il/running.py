@@ -1,4 +1,4 @@
-"""A skill at work outside of any loop of ours: it acts, is told where that led, and says when it is done."""
+"""A running skill, outside any loop of ours: it acts, is told where that led, and says when it is done."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class RunningSkill:
         return np.asarray(_act(self._skills, self._now, self._skill))
 
     def arrive(self, action: NDArray[Any], observation: NDArray[Any]) -> bool:
-        """Goes on to where an action has led; whether the skill is done there."""
+        """Moves on to where an action has led, and returns whether the skill is done there."""
         space = self._skills.space
         given = (check_action(action, space), check_observation(observation, space))
         self._seen = given[1]
@@ -38,19 +38,19 @@ class RunningSkill:
         return bool(done)
 
     def follow(self, skill: Code) -> "RunningSkill":
-        """Another skill that begins where this one is, with what has been seen so far."""
+        """Another skill, which begins where this one is and knows what has been seen so far."""
         now = _follow(self._skills, self._now, self._seen)
         return RunningSkill(self._skills, self._config, skill, now, self._seen)
 
 
 def begin_skill(skills: AnySkills, config: Config, observation: NDArray[Any], skill: Code) -> RunningSkill:
-    """Starts a skill where something is seen, and nothing has been seen before."""
+    """Starts a skill at a first observation."""
     seen = check_observation(observation, skills.space)
     return RunningSkill(skills, config, skill, _begin(skills, seen), seen)
 
 
 def check_skill(skill: Code, config: Config) -> Array:
-    """The number or the code of a skill, if there is such a one."""
+    """The number or the code of a skill, checked."""
     given = np.asarray(skill)
     if config.codes == "gaussian":
         if given.shape != (config.code_dim,):

@@ -12,7 +12,7 @@ NUMBERS = (int, float, int | None, float | None)
 
 
 class Range(NamedTuple):
-    """Numbers that a setting may be, and what they are called where it is another one."""
+    """Numbers that a setting may be, and what an error calls them."""
 
     words: str
     least: float = -math.inf

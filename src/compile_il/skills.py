@@ -30,9 +30,9 @@ class Skills(eqx.Module):
     policies: SkillPolicies
     stopping: eqx.nn.MLP
     durations: LearnedWeight | None
-    """Of the factor for lengths, where it is learned."""
+    """The learned weight of the factor for lengths, if there is one."""
     effects: Effects | None
-    """What each skill changes, where that is looked at."""
+    """What each skill changes, if that is looked at."""
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
     termination_weight: float = eqx.field(static=True)

@@ -33,11 +33,11 @@ TRAINING_STEPS = 42
 ROOM_FOR_LONGER = 1.25
 """Fresh demonstrations of a world longer than this, times the longest of a sample, are left out of training."""
 MAX_CHANGES = 4096
-"""Steps of which it is known how they change what is seen."""
+"""Steps of the data whose changes are kept, for effects to begin with."""
 LEAST_SIDE = 5
-"""Rows and columns that two 3x3 convolutions leave something of."""
+"""Rows and columns that two 3x3 convolutions need."""
 _LEAST_SPREAD = 1e-6
-"""Of a column of numbers, relative to their mean: where they spread less they are one constant, stored in float32."""
+"""Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
 
 
 class Source(NamedTuple):
@@ -121,7 +121,7 @@ def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
 
 
 def _check_told(world: World, config: Config) -> None:
-    """What the world tells must be what the settings speak of, as far as can be said before it is asked."""
+    """What the world tells must fit the settings, as far as can be known before any demonstration is made."""
     if config.num_segments is not None and config.num_segments != world.num_tasks:
         raise DemonstrationError(
             f"The world's lists have {world.num_tasks} tasks, and num_segments is {config.num_segments}: with "
@@ -226,7 +226,7 @@ def _check_possible(demos: Demonstrations, config: Config) -> None:
 
 
 def check_codes(demos: Demonstrations, config: Config) -> None:
-    """Labels must name skills that there are."""
+    """Refuses labels that name skills beyond the last one."""
     if demos.labels is None:
         return
     sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
@@ -245,7 +245,7 @@ def _codes_there_are(config: Config, largest: int) -> str:
 
 
 def _check_feasible(demos: Demonstrations, config: Config) -> None:
-    """What single labels do not show: together they may leave no segmentation."""
+    """Refuses labels that leave no segmentation together, though none does alone."""
     count = config.num_segments
     if count is None:
         log_count = unknown_count(config.max_segments)
@@ -297,7 +297,7 @@ def scaling_of(demos: Demonstrations) -> Scaling:
 
 
 def _changes(demos: Demonstrations) -> NDArray[np.float32]:
-    """How what is seen changes in steps from all over the data."""
+    """The changes of the observation in steps from all over the data."""
     if demos.observation_kind == "symbol":
         return np.zeros((0, 0), np.float32)
     frames, counts = demos.storage.observations.values, demos.storage.observations.counts
@@ -307,14 +307,14 @@ def _changes(demos: Demonstrations) -> NDArray[np.float32]:
 
 
 def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and spread of each column, whatever its unit, and what to call the spread of constants."""
+    """Mean and spread of each column, whatever its unit; the spread of constants is given."""
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     constant = spread <= _LEAST_SPREAD * np.abs(mean)
     return mean.astype(np.float32), np.where(constant, of_constants, spread).astype(np.float32)
 
 
 def fingerprint(demos: Demonstrations | str | World) -> str:
-    """A name for the data, the same only for the same data: a run is resumed with what it was started with."""
+    """A text that differs for different data: a run is resumed with what it was started with."""
     if not isinstance(demos, Demonstrations):
         return re.sub(" at 0x[0-9a-f]+", "", f"world {demos}")  # where in memory a world lies tells nothing of it
     digest = hashlib.sha256()

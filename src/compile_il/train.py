@@ -199,7 +199,7 @@ def expected_length(config: Config, source: Source) -> float:
 def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:
     """The losses of demonstrations that count, summed, and how many there are.
 
-    A world may seldom make one with too few steps for all segments, say.
+    For example, a world now and then makes one with fewer steps than segments.
     """
     counted = batch.fits & ~is_impossible(-losses.total)
     sums: Loss = jax.tree.map(lambda each: jnp.sum(each, where=counted), losses)

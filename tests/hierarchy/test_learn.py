@@ -136,7 +136,7 @@ def test_a_run_is_resumed_with_what_it_was_started_with(model: cil.Model, tmp_pa
 @pytest.mark.parametrize(
     ("world", "settings", "message"),
     [
-        ("symbols", {}, "nobody acts on tasks"),
+        ("symbols", {}, "has no tasks to act on"),
         ("reacher", {"agent": "low-level"}, "continuous"),
         (WORLD, {"agents": "bc"}, "no setting 'agents'"),
         (WORLD, {"first_entropy_cost": -1.0}, "use at least 0"),

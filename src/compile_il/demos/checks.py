@@ -93,7 +93,7 @@ def check_fraction(fraction: Any) -> None:
 
 
 def check_list(parts: Any, name: str, expected: int | None = None) -> None:
-    """Refuse what is no list with one entry per episode."""
+    """Refuse anything but a list with one entry per episode."""
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         raise DemonstrationError(
             f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "

@@ -42,7 +42,7 @@ class Priors(NamedTuple):
 
 
 FAR = -1000.0
-"""What a score falls below this is summed apart."""
+"""The part of a score below this is summed separately."""
 
 
 class RunningSums(NamedTuple):

@@ -19,19 +19,19 @@ from compile_il.hierarchy.settings import HierarchyError
 from compile_il.interrupts import stop_is_requested
 
 TICK_SECONDS = 1.0
-"""Between two looks at whether somebody has asked to stop."""
+"""Seconds between checks for a request to stop."""
 STOP_SECONDS = 20.0
-"""Without a result after which nothing more is waited for, if somebody has."""
+"""Seconds without a result after which a request to stop ends the waiting."""
 PATIENCE_SECONDS = 60.0
 MOST_DEATHS = 3
-"""Actors of one slot that may die at the same item, before something else must be wrong."""
+"""Actors of one slot that may die at the same item; with more, something else must be wrong."""
 
 MakeActor = Callable[[int, list[Episode]], Any]
 """From a slot's seed, and from where its environments are, to Ray's handle of an actor."""
 
 
 class NobodyActsError(HierarchyError):
-    """Somebody asked to stop while no actor had sent anything for long, and none may ever do."""
+    """There was a request to stop, and no actor had sent anything for so long that none may ever do."""
 
 
 @dataclasses.dataclass
@@ -84,7 +84,7 @@ class Crew:
         return [slot.actor for slot in self._slots]
 
     def take(self, params: Any) -> Unrolled:
-        """What the next item gave; the actor whose it was goes on with these parameters."""
+        """The result of the next item; its actor goes on with the given parameters."""
         slot = min(self._slots, key=lambda slot: slot.item)
         while slot.item not in self._arrived:
             self._receive()
@@ -103,7 +103,7 @@ class Crew:
         slot.under_way = slot.actor.unroll.remote(slot.params, slot.item)
 
     def _receive(self) -> None:
-        """Waits for any actor that is done or dead, whosever turn it is: those that died are replaced together."""
+        """Waits for any actor that is done or dead, whoever is next in turn; those that died are replaced together."""
         slot = self._wait()
         try:
             self._arrived[slot.item] = self._ray.get(slot.under_way)
@@ -125,7 +125,7 @@ class Crew:
         self._send(slot)
 
     def _wait(self) -> Slot:
-        """A slot whose actor is done or dead; somebody who waits long is told for what, and may stop."""
+        """Waits for a slot whose actor is done or dead; long waits are explained and can be interrupted."""
         under_way = {slot.under_way: slot for slot in self._slots if slot.item not in self._arrived}
         began, told = time.monotonic(), 0
         while True:

@@ -314,7 +314,7 @@ def _changed(config: AgentConfig | None, settings: dict[str, Any]) -> AgentConfi
 def _world(world: str | TaskWorld) -> TaskWorld:
     found: Any = make_world(world) if isinstance(world, str) else world
     if not (hasattr(found, "step") and hasattr(found, "num_types")):
-        raise HierarchyError(f"In {world!r} nobody acts on tasks: use a grid world, such as 'grid-pickup'.")
+        raise HierarchyError(f"{world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")
     return dataclasses.replace(found, max_steps=MAX_STEPS) if isinstance(world, str) else found
 
 

@@ -65,7 +65,7 @@ class RelaxedSkills(eqx.Module):
         return Frames(inputs, self._read_policies(batch), arrived, actions, vectors)
 
     def _read_policies(self, batch: Batch) -> Float[Array, "B times outputs"]:
-        """What can be said of single frames, or of all that was seen so far, before it is known where skills begin."""
+        """What policies need from a frame, or from all frames so far, before it is known where skills begin."""
         eyes, num_times = self.policies.eyes, batch.boundary_labels.shape[1] + 1
         actions = jnp.asarray(batch.actions)
         if eyes.memory is not None and not eyes.forgetful:

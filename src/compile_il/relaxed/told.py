@@ -41,8 +41,8 @@ def told_by(
 ) -> Told:
     """From labels of steps and segments.
 
-    Boundaries count if all inner ones are told; the codes of segments are told one after the other, or by any of their
-    steps where boundaries are told too, or where there is but one segment.
+    Boundaries are used if all inner ones are told. The codes of segments are told one after the other, or by any of
+    their steps if boundaries are told too or there is only one segment.
 
     Args:
       length: steps that are real.
