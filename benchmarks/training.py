@@ -116,7 +116,7 @@ def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]
 
     def frames(skills: Any, batch: Any) -> Any:
         read = skills.read(batch)
-        return sum(jnp.mean(read_by.astype(jnp.float32)) for read_by in (read.inputs, read.policy, read.arrived))
+        return sum(jnp.mean(read_by.astype(jnp.float32)) for read_by in (read.inputs, read.evidence, read.arrived))
 
     def masks(batch: Any) -> Any:
         return jnp.full((batch.lengths.shape[0], num_segments, batch.boundary_labels.shape[1] + 1), 0.5)

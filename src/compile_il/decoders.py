@@ -110,7 +110,7 @@ def decode_by_recognition(
     hard = jax.vmap(cut)(frames.inputs, lengths, counts, told)
     begins = jnp.pad(hard.ends[:, :-1], ((0, 0), (1, 0)))
     behind = (jnp.arange(times) >= begins[..., None]).astype(frames.inputs.dtype)
-    views = skills.in_segments(frames, behind, lengths)[:, :, :-1]
+    evidence = skills.in_segments(frames, behind, lengths)[:, :, :-1]
 
     def judge(
         hard: HardSegments,
@@ -138,7 +138,7 @@ def decode_by_recognition(
             + jnp.sum(jnp.where(jnp.arange(most) < count, log_prior, 0.0)),
         )
 
-    return jax.vmap(judge)(hard, Seen(views, frames.actions[:, :-1]), begins, lengths, counts, told)
+    return jax.vmap(judge)(hard, Seen(evidence, frames.actions[:, :-1]), begins, lengths, counts, told)
 
 
 class ChosenCodes(NamedTuple):

@@ -126,6 +126,17 @@ class SkillPolicies(eqx.Module):
         """Log π_k(a | s) for each skill."""
         return self.actions.log_prob(self.outputs(embedded), self.log_sigma, action)
 
+    def evidence(self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " K"]:
+        """All that has to be known of a frame before its code is: here log π_k(a | s) of each skill."""
+        return self.log_probs(embedded, action)
+
+    def log_prob(
+        self, evidence: Float[Array, " K"], action: Shaped[Array, "*A"], code: Int[Array, ""]
+    ) -> Float[Array, ""]:
+        """Log π(a | s, z), from the evidence of a frame."""
+        del action  # it is in the evidence
+        return evidence[code]
+
     def act(self, embedded: Float[Array, " hidden"], skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action of a skill."""
         return self.actions.most_probable(self.outputs(embedded)[skill])
@@ -155,11 +166,16 @@ class CodePolicy(eqx.Module):
         read = self.code_layer(code.astype(embedded.dtype))
         return self.head(jnp.concatenate([embedded, read]))
 
+    def evidence(self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " hidden"]:
+        """All that has to be known of a frame before its code is: here the embedded frame, which is read with it."""
+        del action
+        return embedded
+
     def log_prob(
-        self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], code: Float[Array, " D"]
+        self, evidence: Float[Array, " hidden"], action: Shaped[Array, "*A"], code: Float[Array, " D"]
     ) -> Float[Array, ""]:
-        """Log π(a | s, z)."""
-        return self.actions.log_prob(self.outputs(embedded, code), self.log_sigma, action)
+        """Log π(a | s, z), from the evidence of a frame."""
+        return self.actions.log_prob(self.outputs(evidence, code), self.log_sigma, action)
 
     def act(self, embedded: Float[Array, " hidden"], code: Float[Array, " D"]) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""

@@ -53,7 +53,7 @@ class LossTerms(NamedTuple):
 class Seen(NamedTuple):
     """What policies go by in one demonstration, or in each of a batch, along an axis before these."""
 
-    views: Float[Array, "*axes T outputs"]
+    evidence: Float[Array, "*axes T outputs"]
     """From `RelaxedSkills.in_segments`: a row of times for each segment, or one for all of them."""
     actions: Shaped[Array, "..."]
     """The action of each time."""
@@ -90,11 +90,11 @@ def relaxed_losses(
         readout=settings.readout,
         told_ends=told.ends,
     )
-    policy = skills.in_segments(frames, jnp.exp(found.log_open), lengths)[:, :, :-1]
+    evidence = skills.in_segments(frames, jnp.exp(found.log_open), lengths)[:, :, :-1]
     if isinstance(skills.policies, SkillPolicies):
-        codes = categorical_codes(policy, found, told, code_keys, temperature, settings.beta_codes)
+        codes = categorical_codes(evidence, found, told, code_keys, temperature, settings.beta_codes)
     else:
-        seen = Seen(policy, frames.actions[:, :-1])
+        seen = Seen(evidence, frames.actions[:, :-1])
         codes = gaussian_codes(skills.policies, seen, found, told, code_keys, settings.beta_codes)
     terms = jax.vmap(functools.partial(loss_terms, settings=settings))(found, codes, told, lengths)
     return sum_of({**terms._asdict(), "termination": stopping_losses(skills, frames, found, told, lengths)})
@@ -163,19 +163,17 @@ def read_with_codes(policy: CodePolicy, seen: Seen, codes: Float[Array, "B M D"]
     """Log π(a_t | s_t, z_i)."""
     by_time = jax.vmap(policy.log_prob, in_axes=(0, 0, None))
     by_segment = jax.vmap(by_time, in_axes=(0, None, 0))
-    views = jnp.broadcast_to(seen.views, (*codes.shape[:2], *seen.views.shape[2:]))
-    return jax.vmap(by_segment)(views, seen.actions, codes)
+    evidence = jnp.broadcast_to(seen.evidence, (*codes.shape[:2], *seen.evidence.shape[2:]))
+    return jax.vmap(by_segment)(evidence, seen.actions, codes)
 
 
 def log_actions(
     policies: SkillPolicies | CodePolicy, seen: Seen, codes: Shaped[Array, "M ..."], segments: Int[Array, " T"]
 ) -> Float[Array, " T"]:
     """Log π(a_t | s_t, z) of each step of one demonstration, with the code of the segment that it is in."""
-    num_rows, num_steps = seen.views.shape[:2]
-    views, own = seen.views[jnp.minimum(segments, num_rows - 1), jnp.arange(num_steps)], codes[segments]
-    if isinstance(policies, SkillPolicies):
-        return jnp.take_along_axis(views, own[:, None], axis=1)[:, 0]
-    return jax.vmap(policies.log_prob)(views, seen.actions, own)
+    num_rows, num_steps = seen.evidence.shape[:2]
+    own = seen.evidence[jnp.minimum(segments, num_rows - 1), jnp.arange(num_steps)]
+    return jax.vmap(policies.log_prob)(own, seen.actions, codes[segments])
 
 
 def stopping_losses(

@@ -29,9 +29,9 @@ class Frames(NamedTuple):
 
     inputs: Float[Array, "B times input"]
     """x̃: what the recognition model reads."""
-    policy: Float[Array, "B times outputs"]
-    """log π_k(a_t | s_t) of each skill; or, where codes are vectors, what the policy sees; or, where policies forget,
-    frames as they are embedded."""
+    evidence: Float[Array, "B times outputs"]
+    """What policies need of each frame before its code is known (`SkillPolicies.evidence`); of policies that forget,
+    embedded frames, from which `in_segments` gets it once it is known where segments begin."""
     arrived: Float[Array, "B times hidden"]
     """Embedded for the termination policy."""
     actions: Shaped[Array, "B times ..."]
@@ -62,25 +62,23 @@ class RelaxedSkills(eqx.Module):
         inputs = jax.vmap(self.norm)(jnp.concatenate([embedded, done], axis=-1))
         rows = inputs, jax.vmap(self.termination.embedding)(frames), taken, vectors
         inputs, arrived, actions, vectors = unpack(rows, batch, num_times)
-        return Frames(inputs, self._read_policies(batch), arrived, actions, vectors)
+        return Frames(inputs, self._evidence(batch), arrived, actions, vectors)
 
-    def _read_policies(self, batch: Batch) -> Float[Array, "B times outputs"]:
-        """What policies need from a frame, or from all frames so far, before it is known where skills begin."""
+    def _evidence(self, batch: Batch) -> Float[Array, "B times outputs"]:
+        """`Frames.evidence`, from single frames or from all that was seen so far."""
         eyes, num_times = self.policies.eyes, batch.boundary_labels.shape[1] + 1
         actions = jnp.asarray(batch.actions)
         if eyes.memory is not None and not eyes.forgetful:
-            return jax.vmap(jax.vmap(self._judge))(eyes.see_all(batch, num_times), unpack(actions, batch, num_times))
+            return jax.vmap(jax.vmap(self.policies.evidence))(
+                eyes.see_all(batch, num_times), unpack(actions, batch, num_times)
+            )
         seen = jax.vmap(eyes.embedding)(jnp.asarray(batch.frames))
-        return unpack(seen if eyes.forgetful else jax.vmap(self._judge)(seen, actions), batch, num_times)
-
-    def _judge(self, seen: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " outputs"]:
-        """What policies say of an action; or, where codes are vectors, what is seen, until there is a code."""
-        return self.policies.log_probs(seen, action) if isinstance(self.policies, SkillPolicies) else seen
+        return unpack(seen if eyes.forgetful else jax.vmap(self.policies.evidence)(seen, actions), batch, num_times)
 
     def in_segments(
         self, frames: Frames, masks: Float[Array, "B M times"], lengths: Int[Array, " B"]
     ) -> Float[Array, "B segments times outputs"]:
-        """`Frames.policy` in each segment; one row for all of them, unless policies forget where a skill begins.
+        """Evidence in each segment; one row for all of them, unless policies forget where a skill begins.
 
         Args:
           frames: what networks say.
@@ -89,15 +87,15 @@ class RelaxedSkills(eqx.Module):
         """
         eyes = self.policies.eyes
         if not eyes.forgetful:
-            return frames.policy[:, None]
-        seen = eyes.see_segments(frames.policy, frames.vectors, masks, lengths)
-        by_segment = jax.vmap(jax.vmap(self._judge), in_axes=(0, None))
+            return frames.evidence[:, None]
+        seen = eyes.see_segments(frames.evidence, frames.vectors, masks, lengths)
+        by_segment = jax.vmap(jax.vmap(self.policies.evidence), in_axes=(0, None))
         return jax.vmap(by_segment)(seen, frames.actions)
 
     def score_steps(self, batch: Batch) -> StepScores:
         """Scores for the exact engine, under the paper's generative model, in which skills do not say when to stop."""
         assert not self.policies.eyes.forgetful, "what a step is worth depends on where its segment began"
-        log_policy = self._read_policies(batch)[:, :-1]
+        log_policy = self._evidence(batch)[:, :-1]
         return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
 
     def in_half_precision(self) -> "RelaxedSkills":
