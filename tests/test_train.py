@@ -1,15 +1,20 @@
 """What a step of training hands to the losses: another sample each time, the number of the iteration, what is told."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+from compile_il import train
+from compile_il.batches import Batch
 from compile_il.config import Config
 from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.generate import demonstrate
+from compile_il.loss import Loss, sum_of
 from compile_il.sources import make_source
 from compile_il.train import Trainer
 from compile_il.worlds import SymbolsWorld, World
@@ -42,6 +47,59 @@ def test_a_seed_means_the_same_whatever_the_default_generator_is() -> None:
     usual = losses(SymbolsWorld())
     with jax.default_prng_impl("rbg"):
         np.testing.assert_array_equal(losses(SymbolsWorld()), usual)
+
+
+def given_to_losses(
+    tell: Callable[[Batch, Any], jax.Array], batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> np.ndarray:
+    """What the losses are given, as one number for each demonstration: iterations x seeds x demonstrations."""
+
+    def losses(skills: Any, batch: Batch, keys: Any, iteration: Any) -> Loss:
+        told, which = tell(batch, keys), jnp.arange(batch_size)
+        return sum_of({str(i): jnp.where(which == i, told, 0.0) for i in range(batch_size)})
+
+    monkeypatch.setattr(train, "make_losses", lambda *_: losses)
+    demos = Demonstrations.from_arrays([np.full((4, 1), i) for i in range(64)], [np.zeros(3, int)] * 64, num_actions=2)
+    config = Config(num_seeds=3, num_segments=1, num_skills=1, hidden_dim=2, batch_size=batch_size)
+    trainer = Trainer(config, make_source(demos, config))
+    state, found = trainer.start(), []
+    for iteration in range(NUM_ITERATIONS):
+        state, loss = trainer.step(state, iteration)
+        found.append([batch_size * np.asarray(loss.terms[str(i)]) for i in range(batch_size)])
+    return np.moveaxis(np.array(found), 1, 2)
+
+
+def test_every_demonstration_of_every_seed_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = given_to_losses(lambda batch, keys: jax.vmap(jax.random.uniform)(keys), 2, monkeypatch)
+    assert len(set(found.ravel())) == found.size == NUM_ITERATIONS * 3 * 2
+
+
+def test_every_seed_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = given_to_losses(lambda batch, keys: batch.frames[batch.first, 0], 2, monkeypatch)
+    assert all(len(set(batch)) == 2 for batch in found.reshape(-1, 2)), "none is drawn twice for a batch"
+    assert all(len({tuple(batch) for batch in seeds}) == 3 for seeds in found)
+    assert all(len({tuple(batch) for batch in seed}) == NUM_ITERATIONS for seed in found.swapaxes(0, 1))
+
+
+def test_the_loss_is_a_mean_over_demonstrations_that_are_possible() -> None:
+    """And so is its gradient. Data that are too short are refused; worlds may seldom make some."""
+    config = Config(num_segments=3, num_skills=2, hidden_dim=4, duration_rate=2.0)
+    steps = np.array([0, 0, 1, 1, 0, 1])
+    source = make_source(Demonstrations.from_arrays(None, [steps], num_actions=2), config)
+
+    def first_step(*actions: np.ndarray) -> tuple[float, np.ndarray]:
+        """A tenth of the gradient is Adam's mean after one step."""
+        demos = Demonstrations.from_arrays(None, actions, num_actions=2)
+        trainer = Trainer(config, source._replace(demos=demos))
+        state, loss = trainer.step(trainer.start(), 0)
+        leaves = jax.tree.leaves(optax.tree.get(state.optimiser, "mu"))
+        return float(loss.total[0]), np.concatenate([np.ravel(leaf) for leaf in leaves])
+
+    loss, gradient = first_step(steps)
+    among_others, gradient_among_others = first_step(steps[:2], steps, steps[:1], steps)
+    assert among_others == pytest.approx(loss)
+    np.testing.assert_allclose(gradient_among_others, gradient, atol=1e-6)
+    assert np.abs(gradient).max() > 1e-3
 
 
 @pytest.mark.parametrize(
