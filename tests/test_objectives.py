@@ -74,6 +74,17 @@ def test_a_column_of_actions_that_never_changes_says_nothing_and_is_given_back()
     assert coding.most_probable(outputs[0])[1] == np.float32(0.3)
 
 
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize(
+    "settings", [{}, {"inference": "relaxed"}, {"inference": "relaxed", "codes": "gaussian"}], ids=str
+)
+def test_policies_have_as_many_hidden_layers_as_asked(settings: dict[str, Any], num_layers: int) -> None:
+    config, demos = Config(num_skills=2, hidden_dim=4, policy_layers=num_layers, **settings), vector_demos()
+    policies = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0)).policies
+    head = policies.head if isinstance(policies, CodePolicy) else policies.heads
+    assert len(head.layers) == num_layers + 1
+
+
 def test_losses_follow_the_temperature() -> None:
     """At each iteration they are those of a temperature that stays at that iteration's value."""
     demos = vector_demos()
