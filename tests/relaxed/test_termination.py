@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.special import expit
 
 from compile_il.batches import batch_of
@@ -40,6 +41,12 @@ def test_acting_is_a_masked_pass() -> None:
             assert NETWORK.is_done(state) == (logits[t] > 0)
             if t < 7:
                 state = NETWORK.arrive(state, ACTIONS[t], FRAMES[t + 1])
+
+
+@pytest.mark.parametrize(("logit", "done"), [(-1e-3, False), (1e-3, True)])
+def test_a_skill_stops_where_that_is_more_probable_than_not(logit: float, done: bool) -> None:
+    saying = eqx.tree_at(lambda network: network.head, NETWORK, lambda hidden: jnp.array(logit))
+    assert bool(saying.is_done(saying.begin(FRAMES[0]))) == done
 
 
 def test_nothing_of_the_future_is_seen() -> None:
