@@ -125,6 +125,13 @@ def test_a_skill_without_a_type_is_never_right() -> None:
         assert sum(np.isin(matched, [first, second])) == 3
 
 
+def test_skills_without_a_type_stay_apart() -> None:
+    """Lest two of them, one after the other, became one segment."""
+    (matched,) = match_labels(lists([2, 0, 1, 0, 0]), lists([5, 5, 5, 5, 5]))
+    assert matched[[1, 3, 4]].tolist() == [5, 5, 5]
+    assert len({*matched[[0, 2]], 5}) == 3
+
+
 def test_iou_counts_steps_of_each_label() -> None:
     # Label 0: 2 in common of 4 in either; label 1: 1 of 4; label 9 is only found, and is no class of its own.
     assert mean_iou(lists([0, 0, 0, 1], [1, 9]), lists([0, 0, 1, 1], [0, 1])) == (2 / 4 + 1 / 4) / 2
@@ -143,6 +150,14 @@ def test_segments_count_once_and_only_with_their_label() -> None:
     # Three segments are found for one, and only one can be right: precision 1/3, recall 1.
     assert segmental_f1(lists([0, 0, 0, 1, 0, 0]), true, overlap=0.25) == pytest.approx(2 * (1 / 3) / (1 / 3 + 1))
     assert segmental_f1(lists([1] * 6), true, overlap=0.1) == 0
+
+
+def test_a_segment_is_compared_with_the_one_it_shares_most_with_used_or_not() -> None:
+    # Both found segments of label 0 share most with the first true one, 2/7 and 4/10; the second shares 2/7 with the
+    # last one, which must not count as a hit in place of the one that is used.
+    true = lists([0] * 7 + [1] + [0] * 2)
+    found = lists([0] * 2 + [1] + [0] * 7)
+    assert segmental_f1(found, true, overlap=0.25) == pytest.approx(2 * 1 / (3 + 3))
 
 
 def test_segments_do_not_reach_into_other_demonstrations() -> None:
