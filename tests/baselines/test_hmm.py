@@ -2,15 +2,16 @@
 
 import itertools
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from compile_il.baselines import HiddenMarkov, HiddenMarkovCuts
+from compile_il.baselines import HiddenMarkov, HiddenMarkovCuts, hmm
 from compile_il.baselines.features import Features, View
-from compile_il.baselines.hmm import posterior_of
-from compile_il.demos import DemonstrationError
+from compile_il.baselines.hmm import Posterior, posterior_of
+from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.metrics import score_labels, step_labels
 from tests.baselines.cases import assert_found, plateaus
 
@@ -38,6 +39,33 @@ def test_told_fewer_or_more_than_the_path_has(fitted: HiddenMarkovCuts) -> None:
     fewer, more = fitted.segment(demos, 2).boundaries, fitted.segment(demos, 4).boundaries
     for few, right, many in zip(fewer, all_there, more, strict=True):
         assert set(few) < set(right) < set(many)
+
+
+@pytest.mark.parametrize(
+    ("num_segments", "boundaries", "states"),
+    [
+        (1, [], [1]),
+        (2, [5], [1, 2]),  # of the path's changes, at 2 and 5, the more probable one
+        (3, [2, 5], [1, 0, 2]),  # both, though a change at 3 is more probable than either
+        (4, [2, 3, 5], [1, 0, 1, 2]),
+        (5, [2, 3, 5, 6], [1, 0, 1, 2, 2]),
+    ],
+)
+def test_boundaries_are_of_the_path_and_their_order_and_labels_of_the_posterior(
+    num_segments: int, boundaries: list[int], states: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sure, likely, unlikely = [0.0, 1.0, 0.0], [0.62, 0.38, 0.0], [0.3, 0.7, 0.0]
+    believed = Posterior(
+        state_probs=np.array([sure, sure, likely, likely, unlikely, *[[0.0, 0.1, 0.9]] * 3]),
+        change_probs=np.array([0.0, 0.1, 0.2, 0.7, 0.3, 0.6, 0.5, 0.1]),
+    )
+    monkeypatch.setattr(hmm, "posterior_of", lambda model, rows: believed)
+    model: Any = SimpleNamespace(predict=lambda rows: np.array([1, 1, 0, 0, 0, 2, 2, 2]))
+    demos = Demonstrations.from_arrays(None, [np.zeros(8, int)], num_actions=2)
+    found = HiddenMarkovCuts(Features.of(demos, View("actions")), model).segment(demos, num_segments)
+    assert found.boundaries[0].tolist() == boundaries
+    assert found.labels is not None
+    assert found.labels[0][[0, *boundaries]].tolist() == states
 
 
 def test_restarts_are_compared_and_seeds_are_kept() -> None:
