@@ -27,6 +27,14 @@ def test_runs_of_symbols_are_found(method: str) -> None:
     assert_found(ChangePoints(method).fit(demos).segment(demos, 3).boundaries, demos)
 
 
+def test_a_kernel_sees_spreads_change_where_means_stay() -> None:
+    states = np.append(np.zeros(8), [2.0, -2.0] * 4)
+    demos = Demonstrations.from_arrays([np.append(states, 0.0)[:, None]], [np.zeros(16, int)], num_actions=2)
+    kernel, means = ChangePoints("kernel", View("states")), ChangePoints("dynp", View("states"))
+    assert kernel.fit(demos).segment(demos, 2).boundaries[0].tolist() == [8]
+    assert means.fit(demos).segment(demos, 2).boundaries[0].tolist() != [8]
+
+
 def test_other_methods_are_refused() -> None:
     with pytest.raises(ValueError, match=r"method is 'pelt': use"):
         ChangePoints("pelt")
