@@ -21,7 +21,8 @@ def test_one_segment_and_a_wide_code() -> None:
         *("relaxed", 1, "gaussian", 32),
     )
     assert (settings.hidden_dim, settings.longest_segment) == (8, None)
-    assert vae_bc_settings(dataclasses.replace(settings, beta_codes=0.3)).beta_codes == 0.3
+    beside = dataclasses.replace(settings, beta_codes=0.3, readout="attentive", supervision="b")
+    assert vae_bc_settings(beside) == dataclasses.replace(settings, beta_codes=0.3, readout="attentive")
 
 
 def test_it_is_trained_on_whole_task_lists() -> None:
