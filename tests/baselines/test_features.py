@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from compile_il.baselines import features
 from compile_il.baselines.features import Features, View
 from compile_il.demos import DemonstrationError, Demonstrations
 from tests.baselines.cases import plateaus
@@ -33,6 +34,16 @@ def test_many_columns_become_components_of_unit_spread(num_steps: int) -> None:
     (rows,) = Features.of(demos, View("states", num_components=4))(demos)
     assert rows.shape[1] == 2  # two numbers are behind it all, and what is left is rounding
     np.testing.assert_allclose(rows.T @ rows / num_steps, np.eye(2), atol=1e-4)
+
+
+def test_components_are_of_steps_from_all_demonstrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first a column changes by itself; what changes most, two columns together, does so in the second."""
+    monkeypatch.setattr(features, "MOST_ROWS", 16)
+    alone, together = np.random.default_rng(0).normal(size=(2, 41))
+    frames = [np.outer(alone[:17], [1, 0, 0]), np.outer(together, [0, 1, 1])]
+    demos = Demonstrations.from_arrays(frames, [np.zeros(16, int), np.zeros(40, int)], num_actions=2)
+    _, rows = Features.of(demos, View("states", num_components=1))(demos)
+    assert abs(np.corrcoef(rows[:, 0], together[:-1])[0, 1]) > 0.99
 
 
 def test_constant_columns_and_symbols() -> None:
