@@ -18,6 +18,7 @@ from compile_il.baselines import (
     HiddenMarkov,
     LSTMSurprisal,
     Segmenter,
+    best_on,
     evaluate_cuts,
 )
 from compile_il.baselines.baseline import strongest
@@ -121,3 +122,15 @@ def test_the_strongest_steps_in_order_of_time() -> None:
     np.testing.assert_array_equal(strongest(scores, 2), [2, 4])  # never step 0, and of equal ones the first
     np.testing.assert_array_equal(strongest(scores, 0), [])
     np.testing.assert_array_equal(strongest(scores, 5), [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(strongest(np.tile([0.0, 1.0, 2.0], 100), 3), [2, 5, 8])
+
+
+def test_labels_of_validation_levels_are_hidden_while_settings_are_chosen() -> None:
+    class Peeping(EqualCuts):
+        def segment(self, demos: Demonstrations, num_segments: Any) -> Cuts:
+            assert demos.labels is None
+            return super().segment(demos, num_segments)
+
+    labelled = plateaus(6).reveal()
+    assert labelled.labels is not None
+    assert best_on([Peeping()], labelled, labelled).baseline == Peeping()
