@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import compile_il as cil
+from compile_il.config import Config
+from compile_il.segments import score
 from tests.exact.small import model_for
 
 EVALUATE = importlib.import_module("compile_il.evaluate")
@@ -80,6 +82,18 @@ def test_demonstrations_are_scored_as_the_levels_that_they_are_of(count: Any, mo
     without = cil.evaluate(model, demos.with_truth(boundaries=demos.truth.boundaries), count=count)
     labels = ("agreement", "nmi", "mean_iou", "segmental_f1_50", "agreement_by_chance", "nmi_by_chance")
     assert without == by_world._replace(**dict.fromkeys(labels))
+
+
+@pytest.mark.parametrize(
+    ("inference", "how"), [("exact", {"best": "path"}), ("relaxed", {"decoder": "exact", "best": "path"})]
+)
+def test_scores_are_of_the_segmentation_that_is_asked_for(inference: Any, how: dict[str, Any]) -> None:
+    demos = cil.demonstrate("symbols", num_demos=32, seed=0)
+    model = model_for(demos, Config(inference=inference, num_skills=3, hidden_dim=4))
+    wanted, other = (
+        score(model.segment(demos, 3, **options), demos) for options in (how, how | {"best": "boundaries"})
+    )
+    assert cil.evaluate(model, demos, **how)[:4] == wanted != other
 
 
 def test_actions_of_a_grid_have_no_online_score_without_its_world() -> None:
