@@ -163,6 +163,17 @@ def test_time_runs_out() -> None:
     assert solved.tolist() == [False, True]
 
 
+def test_long_episodes_run_to_their_end() -> None:
+    class Going(ByHand):
+        def is_done(self, now: Array, skill: Array) -> Array:
+            return jnp.array(False)
+
+    places, codes = jnp.array([[150, 200]]), jnp.array([[0]])
+    for max_steps, solved in ((200, True), (199, False)):
+        world = Line(max_steps=max_steps, trap=-1, far=-1)
+        assert execute.run_all(Going(), world, places, codes, jnp.array([1])).tolist() == [solved]
+
+
 @pytest.mark.parametrize("demos_per_call", [1, 256])
 def test_reconstruction(demos_per_call: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execute, "_DEMOS_PER_CALL", demos_per_call)
