@@ -17,7 +17,7 @@ from compile_il.config import Config
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.model import Model
 from compile_il.reproduce import parts, portraits, runner, scales, studies
-from compile_il.reproduce.portraits import DrawnPart, portray
+from compile_il.reproduce.portraits import DrawnPart, describe_runs, portray, portray_segments, portray_skills
 from compile_il.reproduce.skill_runs import SkillRun, run_on_levels
 from compile_il.reproduce.studies import Study
 from compile_il.train import learning_rates
@@ -28,7 +28,8 @@ from tests.exact.small import model_for
 WORLD = GridWorld(num_tasks=1, max_steps=12)
 TINY: dict[str, Any] = {"num_skills": 3, "hidden_dim": 8, "num_maps": 2, "batch_size": 4, "num_iterations": 2}
 NUM_LEVELS = 4
-PART = DrawnPart("exact", "grid-pickup", Config(**TINY), (3,), NUM_LEVELS - 1)
+WORLD_NAME = "grid-pickup"
+PART = DrawnPart("exact", WORLD_NAME, Config(**TINY), (3,), NUM_LEVELS - 1)
 
 
 class Scripted(eqx.Module):
@@ -68,12 +69,14 @@ def test_a_run_ends_where_the_skill_says_or_with_the_episode() -> None:
     length = len(demo.actions)
     cells = demo.observations[..., -1].reshape(length + 1, -1).argmax(axis=1)
     script = Scripted(jnp.asarray(np.pad(demo.actions, (0, WORLD.max_steps - length))))
-    early, exact, never = (jax.tree.map(lambda leaf: leaf[0], runs_of(script, k)) for k in (length - 1, length, 99))
-    for run, num_steps, stopped, num_taken in (
-        (early, length - 1, True, 0),
-        (exact, length, True, 1),
-        (never, length, False, 1),  # what was picked up ends the episode
+    assert length < WORLD.max_steps
+    for says_stop, num_steps, stopped, num_taken in (
+        (length - 1, length - 1, True, 0),
+        (length, length, True, 1),
+        (length + 1, length, False, 1),  # what was picked up has ended the episode before
+        (99, length, False, 1),
     ):
+        run = jax.tree.map(lambda leaf: leaf[0], runs_of(script, says_stop))
         assert (run.num_steps, run.stopped, run.taken.sum()) == (num_steps, stopped, num_taken)
         np.testing.assert_array_equal(run.cells[: num_steps + 1], cells[: num_steps + 1])
         assert set(run.cells[num_steps:]) == {cells[num_steps]}
@@ -127,6 +130,50 @@ def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = portrait["segments"]
     assert len(segments["tasks"]) == len(segments["probs"]) == len(segments["boundaries"]) + 1 == 3
     np.testing.assert_allclose(np.sum(segments["probs"], axis=0), 1, atol=2e-4)
+
+
+def test_a_skill_that_does_not_stop_is_left_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the paper leaves to skills; fewer here."""
+    assert portraits.MOST_STEPS == 50
+    monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
+    north = Scripted(jnp.zeros(WORLD.max_steps, int))
+    never = jnp.asarray(99)
+    monkeypatch.setattr(
+        portraits, "run_on_levels", lambda _, world, levels, skill: run_on_levels(north, world, levels, never)
+    )
+    for skill in portray_skills(model("exact"), WORLD_NAME, PART.num_test)["skills"]:
+        assert len(skill["path"]) == WORLD.max_steps + 1
+        assert (skill["stopped"], skill["taken"], skill["num_stopped"]) == (False, None, 0)
+
+
+def test_counts_of_runs_by_hand() -> None:
+    """Two of five skills stop, one of them with something in its hands; two others end with the episode."""
+    runs = SkillRun(
+        cells=jnp.array([[6, 7, 8, 8], [6, 11, 11, 11], [6, 7, 12, 12], [6, 7, 12, 12], [6, 7, 6, 7]]),
+        num_steps=jnp.array([2, 1, 2, 2, 3]),
+        stopped=jnp.array([True, True, False, False, False]),
+        taken=jnp.array([[False, True], [False, False], [True, False], [False, True], [False, False]]),
+    )
+    terminations = np.zeros(25, int)
+    terminations[[8, 11]] = 1
+    assert describe_runs(runs, 5) == {
+        "num_stopped": 2,
+        "num_stopped_with_object": 1,
+        "mean_steps": 1.5,
+        "terminations": terminations.tolist(),
+    }
+
+
+def test_the_sample_is_one_of_the_end_of_training() -> None:
+    """Where temperatures fall, it is at the last one."""
+
+    def sample(**settings: Any) -> np.ndarray:
+        config = dataclasses.replace(model("relaxed").config, **settings)
+        return np.array(portray_segments(dataclasses.replace(model("relaxed"), config=config), WORLD_NAME, 3)["sample"])
+
+    fallen = sample(temperature=1.0, final_temperature=0.1)
+    np.testing.assert_array_equal(fallen, sample(temperature=0.1))
+    assert np.abs(fallen - sample(temperature=1.0)).max() > 0.01
 
 
 def test_what_is_early_has_soft_segments_alone() -> None:
