@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,12 @@ def test_a_place_below_a_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied")
+    open_file = os.open
+
+    def refuse(path: Any, flags: int, *more: Any) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, flags, *more)
 
     monkeypatch.setattr("os.open", refuse)
     with pytest.raises(RunError, match=r"cannot be written to \(Permission denied\): name another folder"):

@@ -208,7 +208,7 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, loss = trainer.step(run.state, run.iteration)
-            run.iteration += 1
+            run.count()
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:
                 if not np.isfinite(loss.total).any():

@@ -64,18 +64,23 @@ class UnderWay(Generic[State]):
     state: State
     iteration: int = 0
     """Iterations done."""
-    seconds_before: float = 0.0
-    """What they took before this process went on with them."""
+    seconds: float = 0.0
+    """Seconds they took."""
     request: StopRequest | None = None
     traces: Traces | None = None
 
     def __post_init__(self) -> None:
-        self._began = self._saved = time.monotonic()
+        self._saved = time.monotonic()
+        self._began = self._saved - self.seconds
 
-    @property
-    def seconds(self) -> float:
-        """Taken so far."""
-        return self.seconds_before + time.monotonic() - self._began
+    def count(self) -> None:
+        """One iteration more has been begun, and what it took is added."""
+        self.iteration += 1
+        self.look_at_clock()
+
+    def look_at_clock(self) -> None:
+        """Adds what has passed since, such as the wait until iterations that were begun are done."""
+        self.seconds = time.monotonic() - self._began
 
     @property
     def log(self) -> TrainingLog | None:

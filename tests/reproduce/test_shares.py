@@ -1,5 +1,6 @@
 """Seconds of a part: they add up, survive the death of a process, and are not made up where they are lost."""
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compile_il.reproduce import shares
-from compile_il.reproduce.shares import FILE, Seconds, SecondsError, add_seconds, counted, seconds_had
+from compile_il.reproduce.shares import FILE, SecondsError, add_seconds, counted, seconds_had
 
 KILLED = """
 import os, pathlib, signal, sys, time
@@ -48,15 +49,15 @@ def test_time_is_not_lost_with_the_process(tmp_path: Path) -> None:
 
 
 def test_time_is_written_down_as_it_passes_and_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, fails = shares._replace, iter([False, True, True])
+    replace, fails = shares.replace_file, iter([False, True, True])
 
-    def fail_at_times(path: Path, total: Seconds) -> None:
+    def fail_at_times(path: Path) -> contextlib.AbstractContextManager[Path]:
         if next(fails, False):
             raise OSError("no space left")
-        write(path, total)
+        return replace(path)
 
     monkeypatch.setattr(shares, "TICK", 0.02)
-    monkeypatch.setattr(shares, "_replace", fail_at_times)
+    monkeypatch.setattr(shares, "replace_file", fail_at_times)
     began = time.monotonic()
     with counted(tmp_path):
         inside = time.monotonic()

@@ -218,10 +218,11 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
             except NobodyActsError:
                 run.stop_if_asked(total)  # with what there was before this iteration
                 raise
-            run.iteration += 1
+            run.count()
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:
                 jax.block_until_ready(run.state.happened)
+                run.look_at_clock()
                 now = _moment(training, run)
                 _tell(run, _rows(training, run, now.steps_per_second(since)), bar)
                 run.state, since = _new_row(run.state.state, training.config.num_seeds), now

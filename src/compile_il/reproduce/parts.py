@@ -198,9 +198,10 @@ def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
         while run.iteration < total:
             run.stop_if_asked(total)
             run.state, _ = trainer.step(run.state, run.iteration)
-            run.iteration += 1
+            run.count()
             if run.iteration == total or time.monotonic() - told > TELL_SECONDS:
                 jax.block_until_ready(run.state)
+                run.look_at_clock()
                 told = time.monotonic()
                 say(f"{run.iteration} of {total} iterations")
             run.save_if_due()
