@@ -104,7 +104,7 @@ def test_hosts_that_cannot_train_together_say_why(tmp_path: Path) -> None:
         settings = "num_skills is 3 on host 0 and 4 on host 1; learning_rate is 0.01 on host 0 and 1.01 on host 1."
         assert f"these differ: {settings}" in told["settings"]
     assert "taken holds other things" in first["folder"]
-    assert second["folder"].startswith("HostError: Training could not begin on host 0: see what was said there")
+    assert second["folder"].startswith("HostError: Training could not begin on host 0: see the error there")
     assert "error: Training could not begin on host 1" in printed[0]
     assert "missing.npz" in printed[1]
     assert not (tmp_path / "new").exists()
