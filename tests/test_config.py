@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compile_il.config import Config, ConfigError, changed
+from compile_il.config import Config, ConfigError
+from compile_il.setting import changed
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_unknown_settings_are_refused() -> None:
 )
 def test_numbers_that_are_none(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        changed(Config(), settings)
+        changed(Config(), settings, ConfigError)
 
 
 def test_defaults_that_depend_on_what_is_known() -> None:

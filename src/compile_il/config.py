@@ -1,7 +1,6 @@
 """What a model is and how it is trained: frozen, validated when built, plain enough for a JSON file."""
 
 import dataclasses
-import difflib
 from typing import Any, Literal, Self
 
 from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range, about, check_settings, setting
@@ -167,14 +166,3 @@ def given_config(config: Config | None) -> Config:
         f"config is a {type(config).__name__}: pass a Config, such as cil.Config(num_skills=10), or give settings one "
         "by one, such as num_skills=10; those in a dictionary as **settings."
     )
-
-
-def changed(config: Config, settings: dict[str, Any]) -> Config:
-    """The same with some settings changed; unknown names are refused."""
-    known = [field.name for field in dataclasses.fields(Config)]
-    for name in settings:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(known)}."
-            raise ConfigError(f"There is no setting {name}{hint}")
-    return dataclasses.replace(config, **settings)

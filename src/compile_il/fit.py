@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
-from compile_il.config import Config, changed, given_config
+from compile_il.config import Config, ConfigError, given_config
 from compile_il.counts import CountWarning, has_unknown, labelled_counts, with_counts
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.interrupts import StopRequest
@@ -36,6 +36,7 @@ from compile_il.parallel import (
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.segmenting import DivergedError
+from compile_il.setting import changed
 from compile_il.sources import Source, fingerprint, make_source
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import TrainingLog
@@ -149,7 +150,7 @@ def _settle_counts(
         else:
             most = max(settings.get("max_segments", config.max_segments), int(told.max()))
             settings = settings | {"num_segments": None, "max_segments": most, "counts_told": True}
-    return demos, changed(config, settings)
+    return demos, changed(config, settings, ConfigError)
 
 
 def _check_hosts(demos: Demonstrations | str | World, config: Config, *, in_folder: bool) -> None:

@@ -1,12 +1,14 @@
-"""A setting of a frozen dataclass: its range and what it goes with stand beside it, and are checked in one loop."""
+"""A setting of a frozen dataclass: its range and what it goes with stand next to it, and are checked in one loop."""
 
 import dataclasses
+import difflib
 import math
 import numbers
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
+Settings = TypeVar("Settings")
 NUMBERS = (int, float, int | None, float | None)
 """Types of settings that are numbers."""
 
@@ -66,6 +68,19 @@ def check_settings(settings: Any, error: type[ValueError]) -> None:
             _check_choice(field, value, error)
     for field in dataclasses.fields(settings):
         _check_meaning(settings, field, error)
+
+
+def changed(settings: Settings, changes: Mapping[str, Any], error: type[ValueError]) -> Settings:
+    """The same with some settings changed; unknown names are refused."""
+    given: Any = settings  # a dataclass, which no type says
+    known = [field.name for field in dataclasses.fields(given)]
+    for name in changes:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(known)}."
+            raise error(f"There is no setting {name}{hint}")
+    new: Settings = dataclasses.replace(given, **changes)
+    return new
 
 
 def plain_number(value: Any, kind: Any) -> int | float | None:

@@ -138,8 +138,8 @@ def test_a_run_is_resumed_with_what_it_was_started_with(model: cil.Model, tmp_pa
     [
         ("symbols", {}, "has no tasks to act on"),
         ("reacher", {"agent": "low-level"}, "continuous"),
-        (WORLD, {"agents": "bc"}, "no setting 'agents'"),
-        (WORLD, {"first_entropy_cost": -1.0}, "use at least 0"),
+        (WORLD, {"agents": "bc"}, "no setting agents: did you mean agent"),
+        (WORLD, {"first_entropy_cost": -1.0}, "use 0 or more"),
         (WORLD, {"resume": True}, "nothing to resume"),
         (WORLD, {"config": {"agent": "bc"}}, r"config is a dict: pass an AgentConfig, .*as \*\*settings"),
     ],

@@ -28,6 +28,7 @@ from compile_il.interrupts import StopRequest
 from compile_il.model import Model
 from compile_il.progress import ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, open_run
+from compile_il.setting import changed
 from compile_il.training_log import TrainingLog
 from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay, usable_when_stopped
 from compile_il.worlds import make_world
@@ -305,11 +306,7 @@ def _changed(config: AgentConfig | None, settings: dict[str, Any]) -> AgentConfi
             f"config is a {type(config).__name__}: pass an AgentConfig, or give settings one by one, such as "
             'agent="low-level"; those in a dictionary as **settings.'
         )
-    known = [field.name for field in dataclasses.fields(AgentConfig)]
-    for name in settings:
-        if name not in known:
-            raise HierarchyError(f"There is no setting {name!r}: there are {', '.join(known)}.")
-    return dataclasses.replace(config or AgentConfig(), **settings)
+    return changed(config or AgentConfig(), settings, HierarchyError)
 
 
 def _world(world: str | TaskWorld) -> TaskWorld:
