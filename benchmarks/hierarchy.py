@@ -26,9 +26,9 @@ from benchmarks.worlds import random_steps, rate
 from compile_il.config import Config
 from compile_il.generate import draw_levels
 from compile_il.hierarchy import AgentConfig, OnDevice, Training
+from compile_il.measures import scaling_of, space_of
 from compile_il.objectives import new_skills
 from compile_il.results import write_result
-from compile_il.sources import scaling_of, space_of
 from compile_il.worlds import GridWorld
 
 MAX_STEPS = 50

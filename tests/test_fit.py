@@ -23,10 +23,11 @@ from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
 from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
+from compile_il.measures import scaling_of, space_of
 from compile_il.model import Model
 from compile_il.model_files import load
 from compile_il.rooms import Group
-from compile_il.sources import hold_out, make_source, scaling_of, space_of
+from compile_il.sources import hold_out, make_source
 from compile_il.train import Trained, Trainer, learning_rates, train_all
 from compile_il.training_log import EVENTS_FOLDER, read_log
 from compile_il.under_way import Stopped

@@ -30,6 +30,7 @@ def assert_same(one: Segments, other: Segments, rtol: float = 0.0) -> None:
 def test_one_entry_per_demonstration() -> None:
     demos = vector_demos()
     found = small_model().segment(demos)
+    assert len(found) == len(demos) == 4
     assert found.num_segments.tolist() == [3, 3, 3, 3]
     assert found.log_likelihood.shape == (4,)
     for i, n in enumerate(demos.lengths):

@@ -15,11 +15,11 @@ from compile_il.batches import batch_of
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.loss import Loss
+from compile_il.measures import scaling_of, space_of
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import make_losses, make_priors, new_skills, temperature_at
 from compile_il.policies import CodePolicy
 from compile_il.relaxed.skills import RelaxedSkills
-from compile_il.sources import scaling_of, space_of
 from tests.exact.small import vector_demos
 
 NOTHING = jnp.zeros((0,))

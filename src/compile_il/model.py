@@ -20,6 +20,7 @@ from compile_il.counts import (
     partly_told_counts,
     warn_where_crowded,
 )
+from compile_il.data_checks import check_codes, not_demonstrations
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly, draw_exactly
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.exact.scores import Priors
@@ -31,7 +32,6 @@ from compile_il.rooms import cost_of
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.segmenting import in_parts
 from compile_il.segments import Segments, score
-from compile_il.sources import check_codes, not_demonstrations
 from compile_il.worlds.world import key_of
 
 _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"

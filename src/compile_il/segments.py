@@ -32,6 +32,10 @@ class Segments:
     def __repr__(self) -> str:
         return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
 
+    def __len__(self) -> int:
+        """How many demonstrations."""
+        return len(self.skills)
+
     @property
     def num_segments(self) -> NDArray[np.int64]:
         """How many segments were found in each demonstration."""

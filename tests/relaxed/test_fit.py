@@ -17,10 +17,10 @@ from compile_il.config import Config
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import draw_levels
+from compile_il.measures import scaling_of, space_of
 from compile_il.objectives import make_losses, new_skills, temperature_at
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import told_in
-from compile_il.sources import scaling_of, space_of
 from compile_il.worlds import make_world
 from tests.exact.small import model_for
 

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from compile_il.batches import batch_of
 from compile_il.config import Config
+from compile_il.measures import scaling_of, space_of
 from compile_il.networks import Scaling, Space
 from compile_il.objectives import new_skills
 from compile_il.relaxed.inference import infer_all
@@ -16,7 +17,6 @@ from compile_il.relaxed.objective import stopping_losses
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.termination import Termination, termination_loss
 from compile_il.relaxed.told import counts_in, told_in
-from compile_il.sources import scaling_of, space_of
 from tests.exact.small import vector_demos
 
 RNG = np.random.default_rng(0)

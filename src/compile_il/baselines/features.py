@@ -18,8 +18,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.measures import space_of
 from compile_il.networks import Space
-from compile_il.sources import space_of
 
 Reads = Literal["states", "actions", "both"]
 

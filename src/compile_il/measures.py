@@ -1,0 +1,70 @@
+"""What demonstrations look like, and how large their numbers are: all that networks are built from."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.exact.effects import total
+from compile_il.networks import Scaling, Space
+
+MAX_CHANGES = 4096
+"""Steps of the data whose changes are kept, for effects to begin with."""
+LEAST_SIDE = 5
+"""Rows and columns that two 3x3 convolutions need."""
+_LEAST_SPREAD = 1e-6
+"""Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
+
+
+def space_of(demos: Demonstrations) -> Space:
+    """What the demonstrations' observations and actions look like."""
+    if demos.observation_kind == "grid" and min(demos.observation_shape[:2]) < LEAST_SIDE:
+        shape = "x".join(map(str, demos.observation_shape))
+        if min(demos.observation_shape[1:]) >= LEAST_SIDE:
+            raise DemonstrationError(
+                f"Observations are grids of {shape}, which look like images with their channels first: put them last, "
+                "with np.moveaxis(frames, 1, -1)."
+            )
+        raise DemonstrationError(
+            f"Observations are grids of {shape}: two convolutions need {LEAST_SIDE} rows and columns or more; pad them."
+        )
+    frames = demos.storage.observations.values
+    largest = float(max(frames.max(), -float(frames.min()))) if demos.observation_kind == "grid" else 0.0
+    return Space(
+        observation_kind=demos.observation_kind,
+        observation_shape=demos.observation_shape,
+        num_symbols=int(frames.max()) + 1 if demos.observation_kind == "symbol" else 0,
+        num_actions=demos.num_actions or 0,
+        action_dim=demos.action_dim or 0,
+        grid_unit=largest or 1.0,
+    )
+
+
+def scaling_of(demos: Demonstrations) -> Scaling:
+    """Mean and spread of vectors and continuous actions, and some changes."""
+    nothing = np.zeros((0,), np.float32)
+    frames, actions = demos.storage.observations.values, demos.storage.actions.values
+    vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
+    seen = _moments(frames, of_constants=1.0) if vectors else (nothing, nothing)
+    done = _moments(actions, of_constants=0.0) if continuous else (nothing, nothing)
+    largest = np.abs(frames.astype(np.float32)).max(axis=(0, 1, 2)) if demos.observation_kind == "grid" else nothing
+    return Scaling(*map(jnp.asarray, (*seen, *done, _changes(demos), largest)))
+
+
+def _changes(demos: Demonstrations) -> NDArray[np.float32]:
+    """The changes of the observation in steps from all over the data."""
+    if demos.observation_kind == "symbol":
+        return np.zeros((0, 0), np.float32)
+    frames, counts = demos.storage.observations.values, demos.storage.observations.counts
+    steps = np.delete(np.arange(len(frames)), np.cumsum(counts) - 1)  # from a last frame nothing leads on
+    some = steps[np.linspace(0, len(steps) - 1, min(len(steps), MAX_CHANGES)).astype(int)]
+    return total(frames[some + 1].astype(np.float32)) - total(frames[some].astype(np.float32))
+
+
+def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and spread of each column, whatever its unit; the spread of constants is given."""
+    mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
+    constant = spread <= _LEAST_SPREAD * np.abs(mean)
+    return mean.astype(np.float32), np.where(constant, of_constants, spread).astype(np.float32)
