@@ -12,7 +12,7 @@ from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model, SegmentCount
-from compile_il.segments import score, unknown_truth
+from compile_il.segments import Segments, score, unknown_truth
 from compile_il.worlds import World, make_world, with_num_tasks
 from compile_il.worlds.world import key_of
 
@@ -60,8 +60,8 @@ def evaluate(
       model: trained in the same world, or on such demonstrations.
       world: the world, or its name; or demonstrations, whose labels are not looked at. There is no world to play in
         then, and so no `online`.
-      num_tasks: of a world, tasks of each demonstration; as many as the world has if None. Where each thing can be
-        picked up but once there are as many things, too.
+      num_tasks: of a world, tasks of each demonstration; as many as the world has if None. Where each thing is picked
+        up or touched only once, there are at least as many things.
       num_demos: of a world, how many.
       seed: of a world's levels.
       count: how many segments to find: as many as there are, or what else `Model.segment` takes.
@@ -90,14 +90,20 @@ def evaluate(
         demos = demonstrate(played, num_demos=num_demos, seed=seed)
     told = true_counts(demos) if isinstance(count, str) and count == "true" else count
     found = model.segment(demos, told, decoder=decoder, best=best)
-    scores = score(found, demos)
+    scores = evaluate_found(model, found, demos)
+    if not hasattr(played, "step"):
+        return scores
+    return scores._replace(online=_online(model, played, found.skills, num_demos, seed))
+
+
+def evaluate_found(model: Model, found: Segments, demos: Demonstrations) -> Evaluation:
+    """All scores of what a model found in demonstrations, but for those that take a world to act in."""
     again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
-    online = _online(model, played, found.skills, num_demos, seed) if hasattr(played, "step") else None
     return Evaluation(
-        *scores,
+        *score(found, demos),
         reconstruction=again.accuracy if again else None,
         exact_match=again.exact_match if again else None,
-        online=online,
+        online=None,
         **({} if model.config.codes == "gaussian" else label_fields(found.labels, demos)),
     )
 

@@ -214,6 +214,7 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
             if run.iteration % every == 0 or run.iteration == total:
                 if not np.isfinite(loss.total).any():
                     raise TrainingError.diverged(run.iteration)
+                run.look_at_clock()
                 if watched:
                     _check(trainer, run, loss, bar)
             run.save_if_due()

@@ -44,7 +44,7 @@ class Report:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
-        from compile_il.evaluate import evaluate
+        from compile_il.evaluate import evaluate_found
         from compile_il.files import check_target
         from compile_il.model import scores_of
         from compile_il.model_files import load
@@ -63,7 +63,7 @@ class Report:
             if demos.truth.boundaries is not None and demos.labels is not None:
                 scores = scores_of(model, demos, found, self.num_segments, **how)
             elif demos.truth.boundaries is not None:
-                scores = evaluate(model, demos, count=self.num_segments, **how)
+                scores = evaluate_found(model, found, demos)
             sets.append(Shown(path.stem, demos, found, scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)

@@ -17,9 +17,9 @@ SCORE_HEADINGS = {
 """Headings and the fields of `Evaluation` that stand below them, in order."""
 LABEL_HEADINGS = {
     "skills agree": "agreement",
-    "skills agree, by chance": "agreement_by_chance",
+    "agree by chance": "agreement_by_chance",
     "mutual information": "nmi",
-    "mutual information, by chance": "nmi_by_chance",
+    "information by chance": "nmi_by_chance",
     "mean IoU": "mean_iou",
     "segmental F1, overlap 50 %": "segmental_f1_50",
 }

@@ -25,6 +25,10 @@ SCORE_NAMES = {
     "online": ("Solved by running the skills", "share of levels, in the world itself"),
     "agreement": ("Skills agree with true tasks", "share of steps, each skill standing for one task"),
     "agreement_by_chance": ("The same, by chance", "with skills dealt out to the segments at random"),
+    "nmi": ("Mutual information", "of skills and true tasks, over the mean of their entropies"),
+    "nmi_by_chance": ("The same, by chance", "with skills dealt out to the segments at random"),
+    "mean_iou": ("Mean IoU", "steps in common over steps of either, averaged over true tasks"),
+    "segmental_f1_50": ("Segmental F1", "segments that overlap by half with one of their task"),
 }
 
 

@@ -16,7 +16,7 @@ METHODS_INTRODUCTION = """All methods on the same unseen levels, all told how ma
 - Only methods with policies can reconstruct actions and be run. The reacher's actions are continuous, and none is
   reconstructed exactly. VAE-BC has one code for a whole demonstration and makes no cuts.
 - Only methods that name what they find can agree with what tasks are about. Each name counts for one type of ten: names
-  that say nothing agree in about one step of ten, and of 32 skills ("exact" on grids) most count for none.
+  that say nothing agree in a little over one step of ten, and of 32 skills ("exact" on grids) most count for none.
 - Reconstruction of networks on grids is over the steps of all demonstrations together, as in figure 4.
 """
 FIELDS = {heading: field for heading, field in (SCORE_HEADINGS | LABEL_HEADINGS).items() if field != "count_accuracy"}

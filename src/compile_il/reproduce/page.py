@@ -28,12 +28,12 @@ from compile_il.results import RESULTS
 
 INTRODUCTION = """# The paper's tables and figures
 
-Made by `make docs` from the files that `compile-il reproduce NAME` writes; no number is typed by hand. Models are
+Made by `make docs` from the files that `compile-il reproduce NAME` writes, and so are all of our numbers. Models are
 trained on demonstrations of three tasks and scored on unseen levels.
 
 - **Numbers** are means and sample standard deviations over seeds; the paper's stand before ours where it prints them.
-  Below each table, on demand, are the 95 % bootstrap intervals of the means. With five seeds these are narrow: they
-  cover the mean about 85 times in 100.
+  Below each table of scores, on demand, are the 95 % bootstrap intervals of the means. With five seeds these are
+  narrow: they cover the mean about 85 times in 100.
 - **"exact"** is this package's own inference, without labels. With **"effects"** its skills are also told apart by what
   they change, which gives them most of their agreement before any training ([exact.md](exact.md)).
 - **"number right"** is the share of demonstrations in which as many segments were found as there are.
