@@ -150,19 +150,19 @@ def score_labels(found: Labels, true: Labels) -> LabelScores:
     matched = match_labels(found, true)
     random = [dealt_out(found, seed) for seed in range(_NUM_DEALS)]
     return LabelScores(
-        agreement=_agreement(found, true),
+        agreement=_share_equal(matched, true),
         nmi=normalised_mutual_information(found, true),
         mean_iou=mean_iou(matched, true),
         segmental_f1_10=segmental_f1(matched, true, overlap=0.10),
         segmental_f1_25=segmental_f1(matched, true, overlap=0.25),
         segmental_f1_50=segmental_f1(matched, true, overlap=0.50),
-        agreement_by_chance=float(np.mean([_agreement(labels, true) for labels in random])),
+        agreement_by_chance=float(np.mean([_share_equal(match_labels(labels, true), true) for labels in random])),
         nmi_by_chance=float(np.mean([normalised_mutual_information(labels, true) for labels in random])),
     )
 
 
-def _agreement(found: Labels, true: Labels) -> float:
-    return float(np.mean(np.concatenate(match_labels(found, true)) == np.concatenate(true)))
+def _share_equal(matched: Labels, true: Labels) -> float:
+    return float(np.mean(np.concatenate(matched) == np.concatenate(true)))
 
 
 def dealt_out(labels: Labels, seed: int) -> Labels:

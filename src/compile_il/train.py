@@ -29,7 +29,7 @@ from compile_il.worlds.world import key_of
 
 BATCHES_AHEAD = 32
 """Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
-AHEAD = 64
+STEPS_UNDER_WAY = 64
 """Steps that may be begun before the first of them is done: enough to keep an accelerator busy."""
 
 Block = tuple[Group, ...]
@@ -74,7 +74,7 @@ class Trainer:
         self._drawn: tuple[int, Block] | None = None
         # Simulated devices share a pool of threads. With several steps begun, one step's sum over devices can wait for
         # a thread that another step's sum has, and that one for it.
-        self._under_way = 0 if jax.default_backend() == "cpu" and self.mesh.size > 1 else AHEAD
+        self._under_way = 0 if jax.default_backend() == "cpu" and self.mesh.size > 1 else STEPS_UNDER_WAY
         self._unawaited: collections.deque[Loss] = collections.deque()
 
     def start(self) -> Trained:
