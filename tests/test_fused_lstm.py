@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from compile_il import fused_lstm, lstm_kernels
 from compile_il.fused_lstm import encode_all, on_hopper, suits
 from compile_il.lstm import project
 from compile_il.lstm_kernels import Launch
+from tests.gpu_of_threads import Gpu
 from tests.relaxed.alone import encode
 
 TIMES, INPUT, HIDDEN = 4, 3, 32
@@ -36,6 +38,11 @@ def by_scan(cell: Any, inputs: Any, mask: Any) -> Any:
 
 def by_kernel(cell: Any, inputs: Any, mask: Any) -> Any:
     return encode_batch(cell, inputs, mask, interpret=True)
+
+
+def call_at_once(kernel: Any, weight: Any, by_rows: Any, outs: Any, launch: Any) -> Any:
+    """Of one cell, with arrays that are there already, which `vmap` and `jit` would hide."""
+    return [x[0] for x in fused_lstm._run(kernel, tuple(x[None] for x in (weight, *by_rows)), outs, launch)]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -100,6 +107,54 @@ def test_teams_at_a_single_time(hidden: int, team: int) -> None:
     cell, inputs, mask = example(ROWS, hidden=hidden)
     arguments = cell, inputs[:, :1], mask[:, :1]
     assert_close(values_and_gradients(by_team, *arguments), values_and_gradients(by_scan, *arguments))
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    """Runs as few programs at a time as a team of four has, the least with which none is stuck."""
+    gpu = Gpu(num_slots=4, seed=0)
+    monkeypatch.setattr(lstm_kernels, "_triton", lambda: gpu)
+    monkeypatch.setattr(fused_lstm.pl, "pallas_call", gpu.pallas_call)
+    monkeypatch.setattr(fused_lstm, "_call", call_at_once)
+    return gpu
+
+
+def by_two_teams(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
+    launch = Launch(rows=16, team=4, weight_dtype=options.pop("dtype", jnp.float32))
+    return encode_batch(cell, inputs, mask, launch=launch, interpret=False, **options)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_teams_wait_for_each_other(dtype: Any, gpu: Gpu) -> None:
+    """Programs are threads that start in any order, and the rows of the second team end sooner."""
+    num_real = 2 + jnp.arange(ROWS) % (TIMES - 1)
+    real = (jnp.arange(TIMES) < num_real[:, None])[..., None]
+
+    def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
+        encodings = by_two_teams(cell, inputs, mask, num_real=num_real, dtype=dtype)
+        return jnp.where(real, encodings, 0.0 * encodings)
+
+    def by_cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
+        return jnp.where(real, by_scan(cell, inputs, mask), 0.0)
+
+    arguments = example(ROWS)
+    encodings, gradients = values_and_gradients.__wrapped__(by_teams, *arguments)
+    assert gpu.num_launches == 2
+    assert gpu.num_waits > 0
+    expected, expected_gradients = values_and_gradients(by_cut_scan, *arguments)
+    rough = {} if dtype == jnp.float32 else {"rtol": 2e-2, "atol": 5e-2}
+    assert_close(encodings, expected, **rough)
+    assert_close(gradients, expected_gradients, **rough)
+
+
+@pytest.mark.parametrize("wrong", [jnp.inf, -jnp.inf, jnp.nan])
+def test_nobody_waits_for_numbers_that_are_none(wrong: float, gpu: Gpu) -> None:
+    """Training that diverges is to say so rather than to hang: programs wait while they read infinity."""
+    cell, inputs, mask = example(ROWS)
+    encodings, back = jax.vjp(by_two_teams, cell, inputs, jnp.ones_like(mask))
+    gradients = back(jnp.full_like(encodings, wrong))
+    assert gpu.num_launches == 2
+    assert not all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
 
 
 @pytest.mark.parametrize("rows", [16, 64])
