@@ -1,6 +1,10 @@
 """The fused LSTM against the scan, values and every gradient: interpreted and, on a Hopper GPU, as it runs."""
 
 import functools
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +21,12 @@ from tests.gpu_of_threads import Gpu
 from tests.relaxed.alone import encode
 
 TIMES, INPUT, HIDDEN = 4, 3, 32
+CUDA_PLUGINS = "jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13"
 ROWS = 21  # two blocks, of which one is not full
+
+
+def has_cuda_plugin() -> bool:
+    return find_spec("jax_plugins") is not None and any(find_spec(name) is not None for name in CUDA_PLUGINS)
 
 
 def example(rows: int, *, hidden: int = HIDDEN, seed: int = 0) -> tuple[eqx.nn.LSTMCell, jax.Array, jax.Array]:
@@ -213,6 +222,14 @@ def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
         size = np.abs(other).max()
         allowed = 2e-2 * size if dtype == jnp.bfloat16 else 2 * np.abs(rough - other).max() + 1e-5 * size
         assert np.abs(one - other).max() <= allowed
+
+
+@pytest.mark.skipif(not has_cuda_plugin(), reason="needs JAX's CUDA plugin, and no GPU")
+def test_kernels_compile_for_hopper() -> None:
+    told = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "XLA_FLAGS": "--xla_gpu_autotune_level=0"}
+    program = [sys.executable, "-m", "tests.compile_for_hopper"]
+    run = subprocess.run(program, check=False, env=os.environ | told, capture_output=True, text=True)
+    assert run.stdout.count("compiled") == 8, run.stderr
 
 
 def test_bfloat16_products_are_near() -> None:
