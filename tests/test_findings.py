@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compile_il.report.tables_of_scores import at_a_quarter
+from compile_il.documents.tables_of_scores import at_a_quarter
 from compile_il.reproduce.names import StudyName
 from compile_il.reproduce.paper import PAPER
 from compile_il.results import read_result

@@ -58,7 +58,7 @@ class Demo:
 
     def _run_worlds(self, console: Console) -> None:
         from compile_il.cli.evaluate import score_table
-        from compile_il.report.tables_of_scores import PAPER_UNSUPERVISED
+        from compile_il.reproduce.paper import PAPER_UNSUPERVISED
         from compile_il.results import write_result
 
         began = time.perf_counter()
@@ -87,7 +87,7 @@ class Demo:
         from compile_il.evaluate import evaluate
         from compile_il.fit import fit
         from compile_il.report.page import Shown, write_report
-        from compile_il.report.tables_of_scores import PAPER_UNSUPERVISED
+        from compile_il.reproduce.paper import PAPER_UNSUPERVISED
         from compile_il.training_log import read_log
 
         folder = self.out / world

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from compile_il.report.markdown import markdown_table
 from compile_il.report.scores import SCORE_HEADINGS, interval, spread
-from compile_il.reproduce.paper import PAPER
+from compile_il.reproduce.paper import printed
 
 PAPERS = "paper: "
 """Stands before the heading of a column that the paper printed."""
@@ -70,12 +70,12 @@ def _scored_rows(result: dict[str, Any]) -> list[_Row]:
 
 def _score_cells(result: dict[str, Any]) -> Cells:
     """One row a model and number of tasks: mean and standard deviation over seeds, the paper's column before ours."""
-    rows, paper = _scored_rows(result), PAPER.get(result["config"]["study"], {})
+    rows, study = _scored_rows(result), result["config"]["study"]
     columns = {"per cent": [row.name for row in rows]}
     for heading, field in _told_by(rows).items():
-        printed = [_printed(paper, row.model, row.tasks, field) for row in rows]
-        if any(printed):
-            columns[f"{PAPERS}{heading}"] = [words or "-" for words in printed]
+        papers = [printed(study, row.model, row.tasks, field) for row in rows]
+        if set(papers) != {"-"}:
+            columns[f"{PAPERS}{heading}"] = papers
         columns[heading] = _column(rows, field, spread)
     return Cells(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
@@ -97,15 +97,6 @@ def _tells(field: str, values: list[float | None]) -> bool:
     """Whether a column says anything; the number of segments does not where it was told to all."""
     nothing = {None, 1.0} if field == "count_accuracy" else {None}
     return not set(values) <= nothing
-
-
-def _printed(paper: dict[str, Any], name: str, tasks: int, field: str) -> str:
-    """What the paper says, or nothing."""
-    row = paper.get(name, {}).get(tasks)
-    if row is None or not hasattr(row, field):
-        return ""
-    mean, deviation = getattr(row, field)
-    return f"{mean:.1f} ± {deviation:.1f}"
 
 
 def _agent_cells(found: dict[str, Any]) -> Cells:

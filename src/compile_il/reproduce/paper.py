@@ -60,3 +60,13 @@ PAPER: dict[StudyName, dict[str, dict[int, Row]]] = {
     },
 }
 """By table, model and number of tasks."""
+
+
+def printed(study: StudyName, model: str, tasks: int, score: str) -> str:
+    """What the paper says of a model, all of its tables being on the reacher; a dash where it says nothing."""
+    row = PAPER.get(study, {}).get(model, {}).get(tasks)
+    return "-" if row is None or score not in Row._fields else "{:.1f} ± {:.1f}".format(*getattr(row, score))
+
+
+PAPER_UNSUPERVISED = {("reacher", tasks): printed("table1", "CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
+"""Boundary accuracy without labels, by world and number of tasks."""

@@ -2,7 +2,7 @@
 
 A document holds a pair of marks, `<!-- table: NAME -->` and `<!-- end of table -->`; what stands between is made here.
 
-    python -m compile_il.report.tables README.md docs/results.md
+    python -m compile_il.documents.tables README.md docs/results.md
 """
 
 import functools
@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from compile_il.documents import tables_of_scores as scores
+from compile_il.documents import tables_of_speed as speed
 from compile_il.files import replace_file
-from compile_il.report import tables_of_scores as scores
-from compile_il.report import tables_of_speed as speed
 
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 

@@ -9,18 +9,8 @@ from compile_il.report.markdown import markdown_table
 from compile_il.report.scores import spread
 from compile_il.reproduce.draw import study_cells
 from compile_il.reproduce.names import StudyName
-from compile_il.reproduce.paper import PAPER
+from compile_il.reproduce.paper import PAPER_UNSUPERVISED, printed
 from compile_il.results import read_result
-
-
-def printed(table: StudyName, model: str, tasks: int, score: str) -> str:
-    """What a table of the paper, all of them on the reacher, says of a model; of grid worlds it shows drawings only."""
-    row = PAPER[table].get(model, {}).get(tasks)
-    return "-" if row is None else "{:.1f} ± {:.1f}".format(*getattr(row, score))
-
-
-PAPER_UNSUPERVISED = {("reacher", tasks): printed("table1", "CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
-"""Boundary accuracy without labels in the paper, by world and number of tasks."""
 
 
 def without_labels() -> str:
@@ -37,8 +27,8 @@ def without_labels() -> str:
             both = ((found, score) for score in ("boundary_accuracy", "online") for found in (relaxed, exact))
             ours = [spread([seed[score] for seed in found]) for found, score in both]
             possible = f"{100 * best[tasks]['boundary_accuracy']:.1f}" if world == "grid-visit" else "-"
-            printed = PAPER_UNSUPERVISED.get((world, int(tasks)), "-")
-            rows.append([f"{world}, {tasks} tasks", printed, *ours[:2], possible, *ours[2:]])
+            papers = PAPER_UNSUPERVISED.get((world, int(tasks)), "-")
+            rows.append([f"{world}, {tasks} tasks", papers, *ours[:2], possible, *ours[2:]])
     headings = [f"boundaries: {whose}" for whose in ("paper", "relaxed", "exact", "best possible")]
     return markdown_table(["per cent", *headings, "online: relaxed", "online: exact"], rows)
 
