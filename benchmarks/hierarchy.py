@@ -28,7 +28,7 @@ from compile_il.generate import draw_levels
 from compile_il.hierarchy import AgentConfig, OnDevice, Training
 from compile_il.measures import scaling_of, space_of
 from compile_il.objectives import new_skills
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.worlds import GridWorld
 
 MAX_STEPS = 50
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    began = time.perf_counter()
+    measurement = Measurement()
     names = ("num_environments", "num_ticks", "num_decisions", "batch_size", "num_levels", "num_seeds")
     config = AgentConfig(half_precision=options.half_precision, **{name: getattr(options, name) for name in names})
     world = GridWorld(kind="pickup", num_tasks=5, reward="sparse", max_steps=MAX_STEPS)
@@ -151,11 +151,10 @@ def main() -> None:
     Console().print(table)
     if options.out:
         skills = str(options.skills or f"untrained, {options.skill_maps} maps, {options.skill_units} units")
-        write_result(
+        measurement.write(
             options.out,
             config=config.to_json() | {"skills": skills},
             seeds=[config.seed],
-            wall_time=time.perf_counter() - began,
             figures={"agents": rows, "world alone": alone},
         )
 

@@ -27,7 +27,7 @@ from compile_il.exact.objective import score_batch
 from compile_il.exact.recursion import exactly, log_likelihood
 from compile_il.objectives import make_losses
 from compile_il.relaxed.inference import infer_all
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import TRAINING_STEPS, make_source
 from compile_il.train import Trainer
 
@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("--num-maps", type=int, default=64)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    began = time.perf_counter()
+    measurement = Measurement()
     sizes = {
         name: getattr(options, name) for name in ("inference", "batch_size", "hidden_dim", "num_maps", "half_precision")
     }
@@ -216,9 +216,8 @@ def main() -> None:
         table.add_row(part, *(f"{column[part]:.2f}" for column in columns.values()))
     Console().print(table)
     if options.out:
-        wall_time = time.perf_counter() - began
         config = {"world": options.world, **Config(**sizes).settled().to_json(), "num_seeds": options.num_seeds}
-        write_result(options.out, config=config, seeds=[0], wall_time=wall_time, figures=columns)
+        measurement.write(options.out, config=config, seeds=[0], figures=columns)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from tests.twins import grid_twin, reacher_twin
 
 from compile_il.batches import draw_batch, frame_budget
 from compile_il.generate import demonstrate, draw_levels
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.worlds import GridWorld, ReacherWorld
 from compile_il.worlds.world import select
 
@@ -149,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     accelerator = jax.default_backend() != "cpu"
     batch, num_levels = (16384, 131072) if accelerator else (1024, 4096)
-    began = time.perf_counter()
+    measurement = Measurement()
     table = Table("world", "what", "a second", "twin, a second", "ratio", title=f"worlds on {jax.devices()[0]}")
     figures: dict[str, Any] = {}
     for name in WORLDS:
@@ -171,7 +171,7 @@ def main() -> None:
             "repeats": options.repeats,
             "max_steps": TRAINING_STEPS,
         }
-        write_result(options.out, config=config, seeds=[0], wall_time=time.perf_counter() - began, figures=figures)
+        measurement.write(options.out, config=config, seeds=[0], figures=figures)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Which repository a result is said to come from."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from compile_il.results import ELSEWHERE, UNKNOWN_COMMIT, commit_of
+from compile_il import results
+from compile_il.results import ELSEWHERE, UNKNOWN_COMMIT, Measurement, commit, commit_of
 
 OURS = '[project]\nname = "compile-il"\n'
 
@@ -74,3 +76,22 @@ def test_a_hook_of_another_repository_does_not_mislead(tmp_path: Path, monkeypat
     git(tmp_path / "theirs", "commit", "--quiet", "--message", "Go on")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "theirs" / ".git"))
     assert commit_of(package) == expected
+
+
+def test_a_measurement_is_of_the_version_that_began_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is committed while it runs; and nobody is asked before it begins."""
+    versions = iter(["first", "second"])
+    monkeypatch.delenv("COMPILE_IL_COMMIT", raising=False)
+    monkeypatch.setattr(results, "commit_of", lambda package: next(versions))
+    commit.cache_clear()
+    try:
+        measurement = Measurement()
+        assert next(versions) == "second", "it has been asked for"
+        for name in ("early", "late"):
+            measurement.write(tmp_path / name, config={}, seeds=range(2), figures={})
+    finally:
+        commit.cache_clear()
+    early, late = (json.loads((tmp_path / name).read_text()) for name in ("early", "late"))
+    assert (early["commit"], late["commit"]) == ("first", "first")
+    assert early["seeds"] == [0, 1]
+    assert early["wall_time"] <= late["wall_time"]

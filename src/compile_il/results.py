@@ -7,7 +7,9 @@ import os
 import platform
 import re
 import subprocess
+import time
 import tomllib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,7 +77,21 @@ def _is_ours(pyproject: Path) -> bool:
     return found.get("project", {}).get("name") == "compile-il"
 
 
-commit()  # of the code that runs, whatever happens to the files meanwhile
+class Measurement:
+    """What is being measured, from its beginning on: by which version of the program, and how long it has taken."""
+
+    def __init__(self) -> None:
+        commit()  # of the code that runs, whatever happens to the files meanwhile
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.perf_counter() - self._began
+
+    def write(self, path: Path, *, config: Any, seeds: Iterable[int], figures: Any) -> None:
+        """Writes what has been found so far; several times, for what takes long."""
+        write_result(path, config=config, seeds=list(seeds), wall_time=self.seconds, figures=figures)
 
 
 def write_result(

@@ -1,7 +1,6 @@
 """`compile-il demo`: the whole way once, from demonstrations to skills at work, in a few minutes on two cores."""
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,9 +58,9 @@ class Demo:
     def _run_worlds(self, console: Console) -> None:
         from compile_il.cli.evaluate import score_table
         from compile_il.reproduce.paper import PAPER_UNSUPERVISED
-        from compile_il.results import write_result
+        from compile_il.results import Measurement
 
-        began = time.perf_counter()
+        measurement = Measurement()
         scores: dict[str, Evaluation] = {}
         for number, world in enumerate(DEMO_WORLDS, start=1):
             say(console, (f"{number} of {len(DEMO_WORLDS)}: {world}", "bold"))
@@ -73,15 +72,14 @@ class Demo:
             f"Trained without labels on three tasks; scored on {self.num_demos} unseen levels a column. The paper "
             "shows its grid world in figures only.",
         )
-        write_result(
+        measurement.write(
             self.out / RESULT_FILE,
             config={"worlds": DEMO_WORLDS, "num_demos": self.num_demos, "num_iterations": self.num_iterations},
             seeds=[self.seed],
-            wall_time=time.perf_counter() - began,
             figures={name: evaluation._asdict() for name, evaluation in scores.items()},
         )
         pages = " and ".join(str(self._page(world)) for world in DEMO_WORLDS)
-        say(console, f"{time.perf_counter() - began:.0f} s in all. Look at ", (pages, "bold"))
+        say(console, f"{measurement.seconds:.0f} s in all. Look at ", (pages, "bold"))
 
     def _run_world(self, console: Console, world: str) -> "dict[str, Evaluation]":
         from compile_il.evaluate import evaluate

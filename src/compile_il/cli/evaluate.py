@@ -1,7 +1,6 @@
 """`compile-il evaluate`: all scores of a model on unseen levels of a world, or on demonstrations in files."""
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -60,7 +59,7 @@ class Evaluate:
         from compile_il.evaluate import evaluate
         from compile_il.files import check_target
         from compile_il.model_files import load
-        from compile_il.results import write_result
+        from compile_il.results import Measurement
 
         check_numbers(self.num_demos, self.seed)
         if not self.num_tasks or len(set(self.num_tasks)) < len(self.num_tasks):
@@ -69,7 +68,7 @@ class Evaluate:
             raise ValueError("--demos and --world: score the model on one or on the other.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
-        model, began, scores = load(self.model), time.perf_counter(), {}
+        model, measurement, scores = load(self.model), Measurement(), {}
         levels = self._files() if self.demos else self._worlds(model.world)
         how: dict[str, Any] = {"decoder": self.decoder, "best": self.best}
         count: Literal["unknown", "true"] = "unknown" if self.count_unknown else "true"
@@ -88,8 +87,7 @@ class Evaluate:
                 "best": self.best,
             }
             figures = {name: score._asdict() for name, score in scores.items()}
-            seconds = time.perf_counter() - began
-            write_result(self.out, config=config, seeds=[model.config.seed], wall_time=seconds, figures=figures)
+            measurement.write(self.out, config=config, seeds=[model.config.seed], figures=figures)
             say(console, "Saved to ", (str(self.out), "bold"))
 
     def _files(self) -> "dict[str, Demonstrations]":

@@ -1,7 +1,6 @@
 """`compile-il play`: how well an agent does on levels that it has not seen, and what it does there."""
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +46,7 @@ class Play:
         """Plays, prints a table and writes the file."""
         from compile_il.files import check_target
         from compile_il.hierarchy.player import load_player
-        from compile_il.results import write_result
+        from compile_il.results import Measurement
 
         if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
             raise ValueError(
@@ -55,7 +54,7 @@ class Play:
             )
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
-        player, began = with_tasks(load_player(self.agent), self.num_tasks), time.perf_counter()
+        player, measurement = with_tasks(load_player(self.agent), self.num_tasks), Measurement()
         for number in range(self.watch):
             show_episode(player, self.seed + number, console)
         with console.status(f"{self.num_levels} levels"):
@@ -66,11 +65,10 @@ class Play:
         console.print(played_table(found))
         if self.out is not None:
             config = {"settings": player.config.to_json(), "world": str(player.world), "test_seed": self.seed}
-            write_result(
+            measurement.write(
                 self.out,
                 config=config | {"num_levels": self.num_levels},
                 seeds=[player.config.seed],
-                wall_time=time.perf_counter() - began,
                 figures={way: played._asdict() for way, played in found.items()},
             )
             say(console, "Saved to ", (str(self.out), "bold"))

@@ -9,7 +9,6 @@ python -m compile_il.experiments.durations --data fixed-order --out results/dura
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED, VALIDATION_SEED
 from compile_il.generate import demonstrate
 from compile_il.model import Model
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.skills import Skills
 from compile_il.sources import make_source
 from compile_il.train import Trainer, train_all
@@ -61,7 +60,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores everything, and writes."""
-    began = time.perf_counter()
+    measurement = Measurement()
     figures: dict[str, Any] = {}
     for name in run.data:
         kind = FIXED_ORDERS.get(name)
@@ -78,9 +77,8 @@ def main(run: Run) -> None:
             models = train_all(Trainer(config, make_source(source, config)))
             figures[name][key] = [describe(model, test) for model in models]
             print(name, key, _means(figures[name][key]), flush=True)
-    seeds = list(range(run.num_seeds))
     config_json = dataclasses.asdict(run) | {"out": run.out.name}
-    write_result(run.out, config=config_json, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
+    measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
 
 
 def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrations:

@@ -15,7 +15,7 @@ from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.evaluate import VALIDATION_SEED, evaluate
 from compile_il.generate import demonstrate
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import make_source
 from compile_il.train import Trainer
 
@@ -40,12 +40,12 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains, scores and writes."""
-    began = time.perf_counter()
+    measurement = Measurement()
     validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
-    seeds = list(range(run.num_seeds))
+    seeds = range(run.num_seeds)
     figures = [train_for(run, seed, validation) for seed in seeds]
     config = dataclasses.asdict(run) | {"out": run.out.name, "settings": settings(0).settled().to_json()}
-    write_result(run.out, config=config, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
+    measurement.write(run.out, config=config, seeds=seeds, figures=figures)
 
 
 def settings(seed: int) -> Config:

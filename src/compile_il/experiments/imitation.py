@@ -24,7 +24,7 @@ from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate
 from compile_il.generate import demonstrate
 from compile_il.model import Model, SegmentCount
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import make_source
 from compile_il.train import Trained, Trainer
 
@@ -55,7 +55,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains, scores and writes."""
-    began = time.perf_counter()
+    measurement = Measurement()
     trainer = Trainer(run.config, make_source(run.world, run.config))
     state, curve = train_with_checks(trainer, run)
     count: Literal["true", "unknown"] = "unknown" if run.config.num_segments is None else "true"
@@ -78,7 +78,7 @@ def main(run: Run) -> None:
             print(tasks, name, {score: round(float(mean), 4) for score, mean in means.items()}, flush=True)
             figures[name][str(tasks)] = rows
         # Written again after each number of tasks: long demonstrations take long to score, and may not be waited for.
-        write_result(
+        measurement.write(
             run.out,
             config={
                 "world": run.world,
@@ -86,8 +86,7 @@ def main(run: Run) -> None:
                 "test_seed": TEST_SEED,
                 **trainer.config.to_json(),
             },
-            seeds=list(range(run.config.num_seeds)),
-            wall_time=time.perf_counter() - began,
+            seeds=range(run.config.num_seeds),
             figures=figures,
         )
 

@@ -16,7 +16,6 @@ python -m compile_il.experiments.meaning --world grid-pickup --out results/meani
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from compile_il.evaluate import TEST_SEED, VALIDATION_SEED
 from compile_il.generate import demonstrate
 from compile_il.metrics import Labels, score_labels, step_labels
 from compile_il.model import Model
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.skills import Skills
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trainer, train_all
@@ -76,7 +75,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores everything; writes after each."""
-    began = time.perf_counter()
+    measurement = Measurement()
     test = demonstrate(run.world, num_demos=run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {}
     config_json = dataclasses.asdict(run) | {"out": run.out.name, "settings": WAYS, "test_seed": TEST_SEED}
@@ -85,8 +84,7 @@ def main(run: Run) -> None:
         source: Demonstrations | str = labelled(run) if way == "labels" else run.world
         figures[way] = train_and_score(source, config, test, merge=way == "merged")
         print(way, {name: figures[way]["kept"][name] for name in ("agreement", "nmi", "boundary_accuracy")}, flush=True)
-        seeds = list(range(run.num_seeds))
-        write_result(run.out, config=config_json, seeds=seeds, wall_time=time.perf_counter() - began, figures=figures)
+        measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
 
 
 def labelled(run: Run) -> Demonstrations:

@@ -14,7 +14,6 @@ python -m compile_il.experiments.stations --out results/stations-cpu.json
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED
 from compile_il.metrics import score_labels, step_labels
 from compile_il.model import Model
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.segments import Segments
 from compile_il.sources import make_source
 from compile_il.train import Trainer, train_all
@@ -59,7 +58,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores everything; writes after each."""
-    began = time.perf_counter()
+    measurement = Measurement()
     many, test = station_demos(run.num_many, seed=0), station_demos(run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {way: {"seeds": []} for way in run.ways}
     config_json = dataclasses.asdict(run) | {"out": run.out.name, "test_seed": TEST_SEED}
@@ -68,8 +67,7 @@ def main(run: Run) -> None:
         for way in run.ways:
             figures[way]["seeds"].append(describe(train(way, many, config, run.num_few), test))
             print(way, seed, figures[way]["seeds"][-1], flush=True)
-        took = time.perf_counter() - began
-        write_result(run.out, config=config_json, seeds=list(range(seed + 1)), wall_time=took, figures=figures)
+        measurement.write(run.out, config=config_json, seeds=range(seed + 1), figures=figures)
 
 
 def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstrations:

@@ -10,7 +10,6 @@ training, since what is learned stays above both: they say nothing of each other
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,7 @@ from compile_il.baselines import SurprisalCuts, evaluate_cuts, surprisal_setting
 from compile_il.config import Config
 from compile_il.evaluate import VALIDATION_SEED
 from compile_il.generate import demonstrate
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trainer, train_all
 
@@ -43,7 +42,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains, scores and writes."""
-    began = time.perf_counter()
+    measurement = Measurement()
     demos = demonstrate("reacher", num_demos=run.num_levels, num_tasks=TASKS, seed=VALIDATION_SEED)
     figures = []
     for floor in run.floors:
@@ -52,11 +51,10 @@ def main(run: Run) -> None:
         scores = [evaluate_cuts(SurprisalCuts(model).segment(demos, TASKS), demos)._asdict() for model in models]
         figures.append({"floor": floor, "scores": scores})
         print(floor, [round(row["boundary_accuracy"], 3) for row in scores], flush=True)
-    write_result(
+    measurement.write(
         run.out,
         config=surprisal_settings(run.config).to_json(),
-        seeds=list(range(run.config.num_seeds)),
-        wall_time=time.perf_counter() - began,
+        seeds=range(run.config.num_seeds),
         figures={"floors": figures},
     )
 

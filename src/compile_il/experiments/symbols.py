@@ -30,7 +30,7 @@ from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED
 from compile_il.execute import reconstruct
 from compile_il.generate import demonstrate
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import make_source
 from compile_il.train import Trainer
 
@@ -76,14 +76,13 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains everything; writes after each seed, so that what was measured is kept if a run is stopped."""
-    began = time.perf_counter()
+    measurement = Measurement()
     figures: dict[str, Any] = {"comparisons": [], "plain_forms": {}}
     config = dataclasses.asdict(run) | {"out": run.out.name, "goal": GOAL, "learning_rate": LEARNING_RATE}
     config["settings"] = run.config(Betas()).settled().to_json()
 
     def write() -> None:
-        wall_time = time.perf_counter() - began
-        write_result(run.out, config=config, seeds=list(range(run.num_seeds)), wall_time=wall_time, figures=figures)
+        measurement.write(run.out, config=config, seeds=range(run.num_seeds), figures=figures)
 
     for betas in itertools.starmap(Betas, run.betas):
         jax.clear_caches()

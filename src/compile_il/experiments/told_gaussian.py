@@ -15,7 +15,6 @@ types one of two seeds does so in spite of 0.1, but none where the expert does n
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +26,7 @@ from compile_il.demos import Demonstrations
 from compile_il.evaluate import VALIDATION_SEED
 from compile_il.generate import demonstrate
 from compile_il.model import Model
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import make_source
 from compile_il.train import Trainer
 from compile_il.worlds import ReacherWorld
@@ -66,7 +65,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains, looks where boundaries lie, and writes after each weight."""
-    began = time.perf_counter()
+    measurement = Measurement()
     most = min(run.num_types, ReacherWorld.max_targets)
     world = ReacherWorld(num_types=run.num_types, max_targets=most, expert_gain=run.expert_gain)
     demos = demonstrate(world, num_demos=run.num_levels, seed=VALIDATION_SEED)
@@ -75,11 +74,10 @@ def main(run: Run) -> None:
         figures[str(weight)] = watch(
             dataclasses.replace(run.config, beta_boundaries=weight), world, demos, run.num_checks
         )
-        write_result(
+        measurement.write(
             run.out,
             config={**run.config.to_json(), "world": dataclasses.asdict(world), "level_seed": VALIDATION_SEED},
-            seeds=list(range(run.config.num_seeds)),
-            wall_time=time.perf_counter() - began,
+            seeds=range(run.config.num_seeds),
             figures=figures,
         )
 

@@ -6,7 +6,6 @@ That they learn is what this shows; how they compare at the paper's sizes, the t
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from compile_il.config import Config
 from compile_il.decoders import Decoder
 from compile_il.evaluate import TEST_SEED, evaluate
 from compile_il.model import Model
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.sources import make_source
 from compile_il.train import Trainer, train_all
 
@@ -50,18 +49,17 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains, scores and writes."""
-    began = time.perf_counter()
+    measurement = Measurement()
     figures = {}
     for name in run.variants:
         config = dataclasses.replace(run.config, **VARIANTS[name])
         models = train_all(Trainer(config, make_source(WORLD, config)))
         figures[name] = [score(model, run.num_demos) for model in models]
         print(name, *(f"{100 * seed['recognition']['boundary_accuracy']:.1f}" for seed in figures[name]), flush=True)
-    write_result(
+    measurement.write(
         run.out,
         config={"world": WORLD, "test_seed": TEST_SEED, "num_demos": run.num_demos, **run.config.settled().to_json()},
-        seeds=list(range(run.config.num_seeds)),
-        wall_time=time.perf_counter() - began,
+        seeds=range(run.config.num_seeds),
         figures=figures,
     )
 

@@ -16,7 +16,6 @@ python -m compile_il.experiments.visit_oracle --out results/visit-oracle.json
 """
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from compile_il.demos import Demonstration, Demonstrations
 from compile_il.evaluate import TEST_SEED
 from compile_il.generate import demonstrate
 from compile_il.metrics import boundary_accuracy, boundary_f1, score_boundaries
-from compile_il.results import write_result
+from compile_il.results import Measurement
 from compile_il.worlds import boards
 
 NO_OBJECT = -1
@@ -202,7 +201,7 @@ class Run:
 
 def main(run: Run) -> None:
     """Observes, scores and writes."""
-    began = time.perf_counter()
+    measurement = Measurement()
     known, unknown = {}, {}
     for tasks in run.test_tasks:
         demos = demonstrate("grid-visit", num_demos=run.num_demos, num_tasks=tasks, seed=run.seed)
@@ -211,11 +210,10 @@ def main(run: Run) -> None:
         known[str(tasks)] = score_known_number(moves, true, tasks)
         unknown[str(tasks)] = score_unknown_number(moves, true)
         print(tasks, known[str(tasks)], unknown[str(tasks)], flush=True)
-    write_result(
+    measurement.write(
         run.out,
         config=dataclasses.asdict(run) | {"out": run.out.name, "world": "grid-visit"},
         seeds=[run.seed],
-        wall_time=time.perf_counter() - began,
         figures={"known_number": known, "unknown_number": unknown},
     )
 

@@ -138,17 +138,18 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
       say: is told how far it is.
       trained: a folder for checkpoints, which parts that train the same share; the part's own if None.
     """
+    version = commit()  # before anything is run: the files may change meanwhile
     if (found := read_done(folder, part)) is not None:
-        older = "" if found["commit"] == commit() else f", by another version of the program ({found['commit']})"
+        older = "" if found["commit"] == version else f", by another version of the program ({found['commit']})"
         say(f"{part.name}: done before{older}")
         return found
     folder.mkdir(parents=True, exist_ok=True)
     learned = train_models(part, trained or folder, say) if part.needs_models else Learned([], 0.0, [])
     measured = part.measure(learned.models, folder, say)
-    by_others = set(learned.commits) - {commit()}
+    by_others = set(learned.commits) - {version}
     found = {
         "part": part.to_json(),
-        "commit": commit(),
+        "commit": version,
         **({"trained_by": learned.commits} if by_others else {}),
         "hardware": hardware(),
         "training_seconds": round(learned.seconds, 2),
