@@ -121,12 +121,16 @@ def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """How well skills agree with the things that tasks are about, where those are known."""
+    """Those of `label_scores` that are fields of an `Evaluation`."""
+    return {name: value for name, value in label_scores(labels, demos).items() if name in Evaluation._fields}
+
+
+def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
+    """How well skills agree with the things that tasks are about; nothing where those are not known."""
     truth = demos.truth
     if truth.boundaries is None or truth.codes is None:
         return {}
-    found = score_labels(labels, step_labels(truth.boundaries, truth.codes, demos.lengths))._asdict()
-    return {name: value for name, value in found.items() if name in Evaluation._fields}
+    return score_labels(labels, step_labels(truth.boundaries, truth.codes, demos.lengths))._asdict()
 
 
 def true_counts(demos: Demonstrations) -> list[int]:

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from compile_il.batches import batch_of
 from compile_il.config import Config
 from compile_il.demos import UNKNOWN, Demonstrations
-from compile_il.evaluate import TEST_SEED, VALIDATION_SEED
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, label_scores
 from compile_il.generate import demonstrate
-from compile_il.metrics import Labels, score_labels, step_labels
+from compile_il.metrics import Labels
 from compile_il.model import Model
 from compile_il.results import Measurement
 from compile_il.skills import Skills
@@ -112,16 +112,13 @@ def train_and_score(
 
 def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, merge: bool) -> dict[str, float]:
     """All scores of one model."""
-    found, truth = model.segment(test), test.truth
-    assert truth.boundaries is not None, "worlds know their boundaries"
-    assert truth.codes is not None, "worlds know their codes"
-    labels: Labels = found.labels
+    labels: Labels = model.segment(test).labels
     if merge:
         group = merged(model, held_out)
         labels = [group[part] for part in labels]
     likelihood = float(model.segment(held_out).log_likelihood.mean())
     return {
-        **score_labels(labels, step_labels(truth.boundaries, truth.codes, test.lengths))._asdict(),
+        **label_scores(labels, test),
         **model.score(test)._asdict(),
         "held_out_log_likelihood": likelihood,
     }

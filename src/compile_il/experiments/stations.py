@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import TEST_SEED
-from compile_il.metrics import score_labels, step_labels
+from compile_il.evaluate import TEST_SEED, label_scores
 from compile_il.model import Model
 from compile_il.results import Measurement
 from compile_il.segments import Segments
@@ -137,11 +136,9 @@ def grouped_by_ends(found: Segments, demos: Demonstrations, num_groups: int, see
 
 def describe(model: Model, test: Demonstrations) -> dict[str, float]:
     """Scores, and the likelihood, of demonstrations that training has not seen."""
-    found, truth = model.segment(test), test.truth
-    assert truth.boundaries is not None, "it is known here"
-    assert truth.codes is not None, "it is known here"
+    found = model.segment(test)
     return {
-        **score_labels(found.labels, step_labels(truth.boundaries, truth.codes, test.lengths))._asdict(),
+        **label_scores(found.labels, test),
         **model.score(test)._asdict(),
         "test_log_likelihood": float(found.log_likelihood.mean()),
     }
