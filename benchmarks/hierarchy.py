@@ -30,9 +30,7 @@ from compile_il.measures import scaling_of, space_of
 from compile_il.objectives import new_skills
 from compile_il.results import Measurement
 from compile_il.worlds import GridWorld
-
-MAX_STEPS = 50
-"""The paper's limit."""
+from compile_il.worlds.grid import NUM_RL_STEPS
 
 
 def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:
@@ -125,7 +123,7 @@ def main() -> None:
     measurement = Measurement()
     names = ("num_environments", "num_ticks", "num_decisions", "batch_size", "num_levels", "num_seeds")
     config = AgentConfig(half_precision=options.half_precision, **{name: getattr(options, name) for name in names})
-    world = GridWorld(kind="pickup", num_tasks=5, reward="sparse", max_steps=MAX_STEPS)
+    world = GridWorld(kind="pickup", num_tasks=5, reward="sparse", max_steps=NUM_RL_STEPS)
     sizes = Config(num_maps=options.skill_maps, hidden_dim=options.skill_units)
     agents: dict[str, tuple[Any, cil.Model | None]] = {"low-level": ("low-level", None)}
     if options.skills is not None:

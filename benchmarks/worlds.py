@@ -23,10 +23,10 @@ from tests.twins import grid_twin, reacher_twin
 from compile_il.batches import draw_batch, frame_budget
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.results import Measurement
+from compile_il.sources import TRAINING_STEPS
 from compile_il.worlds import GridWorld, ReacherWorld
 from compile_il.worlds.world import select
 
-TRAINING_STEPS = 42
 WORLDS: dict[str, GridWorld | ReacherWorld] = {
     "grid-pickup": GridWorld(kind="pickup", max_steps=TRAINING_STEPS),
     "grid-visit": GridWorld(kind="visit", max_steps=TRAINING_STEPS),

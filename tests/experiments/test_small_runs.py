@@ -29,7 +29,7 @@ def written(out: Path) -> dict[str, Any]:
 
 
 def test_imitation(tmp_path: Path) -> None:
-    config = dataclasses.replace(imitation.PAPER_SIZES, **SMOKE_SIZES, half_precision=False)
+    config = dataclasses.replace(imitation.AT_PAPER_SIZES, **SMOKE_SIZES, half_precision=False)
     imitation.main(imitation.Run("symbols", tmp_path / "out.json", test_tasks=(2,), num_checks=1, config=config))
     figures = written(tmp_path / "out.json")
     assert figures["iterations"] == 2
@@ -37,7 +37,7 @@ def test_imitation(tmp_path: Path) -> None:
 
 
 def test_imitation_by_both_decoders(tmp_path: Path) -> None:
-    small = dataclasses.replace(imitation.PAPER_SIZES, **SMOKE_SIZES, half_precision=False, inference="relaxed")
+    small = dataclasses.replace(imitation.AT_PAPER_SIZES, **SMOKE_SIZES, half_precision=False, inference="relaxed")
     run = imitation.Run("symbols", tmp_path / "out.json", test_tasks=(3,), num_checks=1, also_exact=True, config=small)
     imitation.main(run)
     figures = written(tmp_path / "out.json")

@@ -11,8 +11,11 @@ from rich.console import Console
 from compile_il.cli.console import say
 from compile_il.cli.resumable import resumable, say_where
 from compile_il.hierarchy.settings import AgentConfig
+from compile_il.worlds.grid import NUM_RL_STEPS
 
 RlWorld = Literal["grid-pickup", "grid-visit"]
+NUM_LEVELS = 1024
+"""Unseen ones, that the agent is scored on when it has learned."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Rl:
     """Tasks of each level."""
     reward: Literal["dense", "sparse"] = "dense"
     """dense: 1 for each task; sparse: 1 where all are done."""
-    max_steps: int = 50
+    max_steps: int = NUM_RL_STEPS
     """Steps after which an episode is cut."""
     resume: bool = False
     """Go on with the run in that folder, from its last checkpoint."""
@@ -82,10 +85,10 @@ class Rl:
                 resume=self.resume,
                 checkpoint_seconds=self.checkpoint_seconds,
             )
-        played = player.evaluate()
+        played = player.evaluate(num_levels=NUM_LEVELS)
         say(
             console,
-            f"{100 * played.success:.1f} % of 1,024 unseen levels solved, in {played.num_steps:.1f} steps and "
+            f"{100 * played.success:.1f} % of {NUM_LEVELS:,} unseen levels solved, in {played.num_steps:.1f} steps and "
             f"{played.num_decisions:.1f} decisions; {100 * played.skill_share:.0f} % of these call a skill.",
         )
         say_where(console, "The agent", self.out)

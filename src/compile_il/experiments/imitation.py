@@ -24,13 +24,12 @@ from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate
 from compile_il.generate import demonstrate
 from compile_il.model import Model, SegmentCount
+from compile_il.reproduce.scales import PAPER_SIZES
 from compile_il.results import Measurement
 from compile_il.sources import make_source
 from compile_il.train import Trained, Trainer
 
-PAPER_SIZES = Config(
-    num_iterations=20_000, batch_size=256, hidden_dim=256, num_maps=64, num_seeds=5, half_precision=True
-)
+AT_PAPER_SIZES = Config(num_iterations=20_000, half_precision=True, **PAPER_SIZES)
 NUM_VALIDATION = 256
 
 
@@ -50,7 +49,7 @@ class Run:
     """Training stops after this time, whatever the number of iterations."""
     also_exact: bool = False
     """Score by the exact decoder too, where inference is relaxed."""
-    config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=lambda: PAPER_SIZES)
+    config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=lambda: AT_PAPER_SIZES)
 
 
 def main(run: Run) -> None:

@@ -32,12 +32,11 @@ from compile_il.setting import changed
 from compile_il.training_log import TrainingLog
 from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay, usable_when_stopped
 from compile_il.worlds import make_world
+from compile_il.worlds.grid import NUM_RL_STEPS
 
 Actors = Literal["device", "ray"]
 NUM_ROWS = 200
 """Points of a learning curve."""
-MAX_STEPS = 50
-"""Of an episode, as in the paper."""
 NUM_VALIDATION = 256
 """Levels on which seeds are compared at the end."""
 
@@ -313,7 +312,7 @@ def _world(world: str | TaskWorld) -> TaskWorld:
     found: Any = make_world(world) if isinstance(world, str) else world
     if not (hasattr(found, "step") and hasattr(found, "num_types")):
         raise HierarchyError(f"{world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")
-    return dataclasses.replace(found, max_steps=MAX_STEPS) if isinstance(world, str) else found
+    return dataclasses.replace(found, max_steps=NUM_RL_STEPS) if isinstance(world, str) else found
 
 
 def _fingerprint(model: Model | None) -> str:

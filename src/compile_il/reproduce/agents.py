@@ -17,12 +17,11 @@ from compile_il.reproduce.scales import AGENT_DECISIONS, AGENT_SIZES, AGENT_SKIL
 from compile_il.runs import holds_run
 from compile_il.training_log import read_log
 from compile_il.worlds import make_world
+from compile_il.worlds.grid import NUM_RL_STEPS
 from compile_il.worlds.world import Reward
 
 NUM_POINTS = 40
 """Of a learning curve in a result file."""
-MAX_STEPS = 50
-"""Of an episode, as in the paper."""
 AGENT_TEST_SEED = 17_000_023
 """Settings were chosen on the levels of `TEST_SEED`; docs/decisions.md names the one choice that has seen these."""
 
@@ -76,7 +75,7 @@ class AgentPart(Part):
 
 def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
     """Learning curves of all seeds, and how each does on unseen levels: as it learned, and not exploring."""
-    world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=MAX_STEPS)
+    world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=NUM_RL_STEPS)
     run = folder / f"agents-{part.learning}"
     say(f"{part.name}: agents learn")
     model = models[0] if models else None

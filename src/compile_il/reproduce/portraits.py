@@ -22,14 +22,14 @@ from compile_il.reproduce.scales import EARLY
 from compile_il.reproduce.skill_runs import SkillRun, run_on_levels
 from compile_il.reproduce.soft_segments import exact_segment_probs, no_noise, relaxed_segment_probs
 from compile_il.worlds import make_world
-from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
+from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWorld
 from compile_il.worlds.text import grid_text
 from compile_il.worlds.world import key_of
 
 TASK = "heart"
 """What is picked up in the one demonstration whose skill is told, as in the paper."""
-MOST_STEPS = 50
-"""Of a skill; the paper's limit where skills are called by an agent. The grid has 64 cells to walk on."""
+MOST_STEPS = NUM_RL_STEPS
+"""Of a skill: by then the episode of an agent that calls it would be over. The grid has 64 cells to walk on."""
 NUM_SEARCHED = 256
 """Demonstrations among which there is one of the task."""
 

@@ -17,6 +17,8 @@ from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers,
 
 Kind = Literal["pickup", "visit"]
 NUM_MOVES = boards.NUM_DIRECTIONS
+NUM_RL_STEPS = 50
+"""The paper's limit of an episode for reinforcement learning."""
 MAX_TYPES = 26
 """As many as there are letters to draw them with."""
 ACTION_NAMES = ("north", "east", "south", "west", "pick north", "pick east", "pick south", "pick west")

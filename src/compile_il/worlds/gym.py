@@ -17,14 +17,11 @@ from jaxtyping import Array, UInt32
 from numpy.typing import NDArray
 
 from compile_il.worlds import draw
-from compile_il.worlds.grid import OBJECT_NAMES, GridWorld
+from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
 from compile_il.worlds.text import grid_text, reacher_text
 from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import ActingWorld, Reward, Step, WorldError, key_of
-
-NUM_RL_STEPS = 50
-"""The paper's limit for reinforcement learning in the grid world."""
 
 NO_TASK = -1
 """The current task in `info` once all tasks are done."""
@@ -236,7 +233,7 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
         self,
         num_tasks: int = 3,
         reward: Reward = "dense",
-        max_steps: int = 100,
+        max_steps: int = ReacherWorld.max_steps,
         render_mode: RenderMode | None = None,
         **options: Any,
     ) -> None:

@@ -91,7 +91,7 @@ class MujocoReacherEnv(ReacherEnv):
         self,
         num_tasks: int = 3,
         reward: Reward = "dense",
-        max_steps: int = 100,
+        max_steps: int = ReacherWorld.max_steps,
         render_mode: RenderMode | None = None,
         **options: Any,
     ) -> None:
