@@ -56,7 +56,7 @@ def test_the_number_of_segments_is_a_column_where_it_was_not_told() -> None:
 
 
 def test_deviations_are_those_of_samples() -> None:
-    assert spread([0.9, 0.7, None, 0.8]) == "80.0 ± 10.0"
+    assert spread([0.9, 0.7, None, 0.8]) == "80.0 ± 10.0 (3 of 4 seeds)"
     assert spread([0.5]) == "50.0"
     assert spread([None]) == "-"
 

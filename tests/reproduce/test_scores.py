@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import pytest
 
 from compile_il.baselines import SurprisalCuts, evaluate_cuts, surprisal_settings, without_end
@@ -15,7 +17,7 @@ from compile_il.generate import demonstrate
 from compile_il.model import Model
 from compile_il.reproduce import parts
 from compile_il.reproduce.agents import AGENT_TEST_SEED
-from compile_il.reproduce.parts import score
+from compile_il.reproduce.parts import score, score_models
 from tests.exact.small import model_for, small_model
 from tests.reproduce.tiny import PART
 
@@ -74,3 +76,15 @@ def test_no_levels_serve_two_purposes() -> None:
     seeds = [*range(PART.num_seeds), VALIDATION_SEED, TEST_SEED, AGENT_TEST_SEED]
     levels = [demonstrate("symbols", num_demos=8, seed=seed) for seed in seeds]
     assert len({b"".join(actions.tobytes() for actions in demos.actions) for demos in levels}) == len(seeds)
+
+
+def test_seeds_that_diverged_have_no_scores() -> None:
+    words: list[str] = []
+    model = model_for(demonstrate(PART.world, num_demos=2, num_tasks=3))
+    weights, rest = eqx.partition(model.skills, eqx.is_inexact_array)
+    lost = eqx.combine(jax.tree.map(lambda leaf: leaf * jnp.nan, weights), rest)
+    models = [model, dataclasses.replace(model, skills=lost)]
+    fine, none = score_models(PART, models, words.append)["scores"]["3"]
+    assert None not in (fine["boundary_accuracy"], fine["reconstruction"])
+    assert none == dict.fromkeys(fine)
+    assert words == ["tiny: seed 1 diverged, and has no scores", "tiny: scored on 3 tasks"]

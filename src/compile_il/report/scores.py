@@ -27,12 +27,17 @@ LABEL_HEADINGS = {
 
 
 def spread(values: Sequence[float | None]) -> str:
-    """Mean and standard deviation over seeds, in per cent; a dash where there is no such score."""
+    """Mean and standard deviation over seeds, in per cent; a dash where there is no such score.
+
+    Seeds that diverged have none, and it is said how many are left.
+    """
     given = [100 * value for value in values if value is not None]
     if not given:
         return "-"
     summary = summarise(given)
-    return f"{summary.mean:.1f}" + ("" if math.isnan(summary.std) else f" ± {summary.std:.1f}")
+    deviation = "" if math.isnan(summary.std) else f" ± {summary.std:.1f}"
+    left = "" if len(given) == len(values) else f" ({len(given)} of {len(values)} seeds)"
+    return f"{summary.mean:.1f}{deviation}{left}"
 
 
 def interval(values: Sequence[float | None]) -> str:

@@ -16,7 +16,7 @@ from compile_il.baselines import SurprisalCuts, evaluate_cuts, without_end
 from compile_il.checkpoints import Checkpoint, Checkpoints
 from compile_il.config import Config
 from compile_il.counts import CountWarning
-from compile_il.evaluate import TEST_SEED, evaluate, true_counts
+from compile_il.evaluate import TEST_SEED, Evaluation, evaluate, true_counts
 from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.interrupts import StopRequest
@@ -25,6 +25,7 @@ from compile_il.reproduce.names import Scale
 from compile_il.reproduce.scales import PAPER_SIZES, SMOKE_SIZES, SMOKE_TEST, TRAINING
 from compile_il.reproduce.versions import commits_of, sign
 from compile_il.results import commit, hardware
+from compile_il.segmenting import DivergedError
 from compile_il.sources import make_source, training_world
 from compile_il.train import Trainer
 from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay
@@ -121,10 +122,16 @@ def fingerprint(what: dict[str, Any]) -> str:
 
 
 def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
-    """All scores of all seeds, by the number of tasks."""
-    scores = {}
+    """All scores of all seeds, by the number of tasks; of a seed whose training diverged, none."""
+    scores: dict[str, list[dict[str, Any]]] = {}
     for tasks in part.test_tasks:
-        scores[str(tasks)] = [score(model, part, tasks) for model in models]
+        rows = scores[str(tasks)] = []
+        for seed, model in enumerate(models):
+            try:
+                rows.append(score(model, part, tasks))
+            except DivergedError:
+                rows.append(dict.fromkeys(Evaluation._fields))
+                say(f"{part.name}: seed {seed} diverged, and has no scores")
         say(f"{part.name}: scored on {tasks} tasks")
     return {"scores": scores}
 
