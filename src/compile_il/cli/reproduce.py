@@ -12,7 +12,7 @@ from rich.table import Table
 
 from compile_il.cli.console import Interrupted, say
 from compile_il.reproduce.draw import PAPERS, Cells, interval_cells, study_cells
-from compile_il.reproduce.names import PaperName, Scale, StudyName
+from compile_il.reproduce.names import PaperName, PictureFormat, Scale, StudyName
 
 if TYPE_CHECKING:
     from compile_il.reproduce.studies import Study
@@ -41,6 +41,8 @@ class Reproduce:
     """Folder of the result files."""
     work: Path = Path("runs/reproduce")
     """Folder for what is under way, and for drawings."""
+    pictures: PictureFormat = "png"
+    """Format of the drawings; svg and pdf are sharp at any size."""
     jobs: int = 1
     """Models under way at once, each in a process of its own; they share the accelerator."""
     so_far: bool = False
@@ -99,7 +101,7 @@ class Reproduce:
 
         folder = self.work / self.scale / "images"
         folder.mkdir(parents=True, exist_ok=True)
-        return [save_picture(picture, folder, source) for picture in pictures_of(result)]
+        return [save_picture(picture, folder, source, self.pictures) for picture in pictures_of(result)]
 
     def _run_several(self, names: tuple[StudyName, ...]) -> None:
         from compile_il.reproduce.several import jobs_left, run_several

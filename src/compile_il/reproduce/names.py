@@ -8,6 +8,7 @@ PaperName = Literal["table1", "table2", "table3", "figure4", "figure5", "figure7
 """Tables and figures of the paper."""
 StudyName = Literal[PaperName, "classic"]
 """These, and methods that are older than networks."""
+PictureFormat = Literal["png", "svg", "pdf"]
 TITLES: dict[StudyName, str] = {
     "table1": "Reacher: where one target has been reached",
     "table2": "Reacher, Gaussian codes",

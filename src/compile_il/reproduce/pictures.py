@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compile_il.files import replace_file
 from compile_il.reproduce.agent_figures import draw_curves
+from compile_il.reproduce.names import PictureFormat
 from compile_il.reproduce.score_figures import draw_scores
 from compile_il.reproduce.segment_figures import draw_segments
 from compile_il.reproduce.skill_figures import draw_skills, draw_terminations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+NAMELESS: dict[PictureFormat, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Creator": None, "Date": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+}
+"""Neither program nor day stands in a file: pictures of the same numbers shall be the same bytes."""
+SOURCE_KEYS: dict[PictureFormat, str] = {"png": "Source", "svg": "Source", "pdf": "Subject"}
+"""Where a file of each format says what it was drawn from."""
 
 
 class Picture(NamedTuple):
@@ -66,13 +77,15 @@ def _portraits(result: dict[str, Any]) -> list[Picture]:
     return pictures
 
 
-def save_picture(picture: Picture, folder: Path, source: Path) -> Path:
-    """Draws into `folder/NAME.png`, with a note of the file that the numbers came from."""
-    target = folder / f"{picture.name}.png"
-    with replace_file(target) as temporary:
-        # No version of the program that drew it: pictures of the same numbers shall be the same bytes.
-        metadata = {"Software": None, "Source": drawn_from(source)}
-        picture.draw().savefig(temporary, format="png", bbox_inches="tight", pad_inches=0.08, metadata=metadata)
+def save_picture(picture: Picture, folder: Path, source: Path, form: PictureFormat = "png") -> Path:
+    """Draws into `folder/NAME.png`, or another format, with a note of the file that the numbers came from."""
+    import matplotlib as mpl
+
+    target = folder / f"{picture.name}.{form}"
+    metadata = {**NAMELESS[form], SOURCE_KEYS[form]: drawn_from(source)}
+    # Names of an SVG file's parts are drawn at random, unless told from what.
+    with replace_file(target) as temporary, mpl.rc_context({"svg.hashsalt": picture.name}):
+        picture.draw().savefig(temporary, format=form, bbox_inches="tight", pad_inches=0.08, metadata=metadata)
     return target
 
 
