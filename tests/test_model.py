@@ -45,6 +45,14 @@ def test_one_entry_per_demonstration() -> None:
         np.testing.assert_allclose(found.count_probs[i], [0, 0, 0, 1], atol=1e-5)
 
 
+def test_what_was_found_can_be_compared() -> None:
+    one, other = (small_model().segment(vector_demos()) for _ in range(2))
+    assert one == other
+    assert one != dataclasses.replace(other, skills=[skills + 1 for skills in other.skills])
+    assert one != small_model().segment(vector_demos()[:2])
+    assert one != "something else"
+
+
 def test_counts_may_differ() -> None:
     found = small_model().segment(vector_demos(), [2, 3, 1, 4])
     assert found.num_segments.tolist() == [2, 3, 1, 4]

@@ -12,7 +12,7 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.metrics import Scores, score_boundaries
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Segments:
     """What was found in some demonstrations; lists with one entry per demonstration."""
 
@@ -28,6 +28,14 @@ class Segments:
     """Of the actions; found by the recognition model, of the actions together with this segmentation. A score, for
     comparing demonstrations, or models of the same settings: weights of lengths and of terminations are in it.
     """
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Segments) or len(self) != len(other):
+            return False
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self))
+        return all(np.array_equal(one, another) for pair in pairs for one, another in zip(*pair, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
