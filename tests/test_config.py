@@ -21,7 +21,7 @@ from compile_il.setting import changed
         ({"hidden_dim": 0}, r"hidden_dim is 0: use at least 1\."),
         ({"num_maps": 0}, r"num_maps is 0: use at least 1\."),
         ({"num_seeds": 0}, r"num_seeds is 0: use at least 1\."),
-        ({"seed": -1}, r"seed is -1: use a number from 0 to 2\^63 - 1\."),
+        ({"seed": -1}, r"seed is -1: use a number from 0 to 4294967295\."),
         ({"num_segments": 0}, r"num_segments is 0: use at least 1, or None if it is not known\."),
         ({"inference": "fuzzy"}, r"inference is 'fuzzy': use 'exact' or 'relaxed'\."),
         ({"max_gradient": 0}, "max_gradient is 0: use a positive number, such as 1, or None."),

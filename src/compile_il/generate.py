@@ -69,14 +69,13 @@ def demonstrate(
     chosen = _choose(world, num_tasks=num_tasks, max_steps=max_steps, **options)
     check_whole("num_demos", num_demos)
     check_whole("seed", seed)
+    key = key_of(seed)
     if num_demos < 1:
         raise WorldError(f"num_demos is {num_demos}: ask for at least 1.")
-    if not 0 <= seed < 2**32:
-        raise WorldError(f"seed is {seed}: use a number from 0 to 4294967295.")
     chunks: list[_Chunk] = []
     frames = _FrameBuffer()
     made = 0
-    for chunk in _make_chunks(chosen, num_demos, seed):
+    for chunk in _make_chunks(chosen, num_demos, key):
         made += len(chunk.lengths)
         frames.append(chunk.frames, share_done=made / num_demos)
         chunks.append(chunk._replace(frames=[]))
@@ -100,10 +99,9 @@ def _choose(world: str | World, **options: Any) -> World:
     return world
 
 
-def _make_chunks(world: World, num_demos: int, seed: int) -> Iterator[_Chunk]:
+def _make_chunks(world: World, num_demos: int, key: Array) -> Iterator[_Chunk]:
     """All demonstrations in chunks, in order, a few in the making at a time."""
     size = CPU_CHUNK if jax.default_backend() == "cpu" else ACCELERATOR_CHUNK
-    key = key_of(seed)
 
     def make(first: int) -> _Chunk:
         return _pack(world, draw_episodes(world, key, first, size), min(size, num_demos - first))

@@ -32,7 +32,9 @@ AT_LEAST_ONE = Range("at least 1", least=1)
 NOT_NEGATIVE = Range("0 or more", least=0)
 POSITIVE = Range("a positive number", above=0)
 SHARE = Range("a share between 0 and 1", least=0, most=1)
-SEED = Range("a number from 0 to 2^63 - 1", least=0, most=2**63 - 1)
+MAX_SEED = 2**32 - 1
+"""JAX would leave out what is above, and two seeds would be the same."""
+SEED = Range(f"a number from 0 to {MAX_SEED}", least=0, most=MAX_SEED)
 
 
 class About(NamedTuple):

@@ -6,6 +6,7 @@ import pytest
 
 import compile_il as cil
 from compile_il.worlds import GridWorld, ReacherWorld, SymbolsWorld, WorldError, make_world
+from compile_il.worlds.world import key_of
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,27 @@ def test_unknown_world_and_option() -> None:
         make_world("chess")
     with pytest.raises(WorldError, match="World 'reacher' has no option 'num_objects'"):
         cil.demonstrate("reacher", num_demos=1, num_objects=3)
+
+
+@pytest.mark.parametrize(("name", "things"), [("grid-pickup", "num_objects"), ("reacher", "max_targets")])
+def test_longer_lists_bring_the_things_that_they_take(name: str, things: str) -> None:
+    assert getattr(make_world(name, num_tasks=8), things) == 8
+    assert getattr(make_world(name, num_tasks=2), things) == 6
+    assert getattr(make_world(name, num_tasks=8, **{things: 9}), things) == 9
+    with pytest.raises(WorldError, match=r"8 .* need as many"):
+        make_world(name, num_tasks=8, **{things: 7})
+
+
+def test_visits_may_return_and_bring_nothing() -> None:
+    assert make_world("grid-visit", num_tasks=8) == GridWorld(kind="visit", num_tasks=8)
+
+
+@pytest.mark.parametrize(
+    ("seed", "message"), [(2**32, "use a number from 0 to 4294967295"), (-1, "use a number"), (2**40, "use a number")]
+)
+def test_seeds_that_would_be_others_are_refused(seed: float, message: str) -> None:
+    with pytest.raises(WorldError, match=f"seed is {seed}: {message}"):
+        key_of(seed)  # type: ignore[arg-type]
 
 
 def test_the_edges_of_what_is_allowed_work() -> None:

@@ -22,8 +22,7 @@ from rich.text import Text
 
 from compile_il.counts import CountWarning
 from compile_il.extras import MissingExtraError
-
-MAX_SEED = 2**32 - 1
+from compile_il.setting import MAX_SEED
 
 
 class Interrupted(KeyboardInterrupt):

@@ -8,8 +8,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from compile_il.cli.console import MAX_SEED, say
+from compile_il.cli.console import say
 from compile_il.evaluate import TEST_SEED
+from compile_il.setting import MAX_SEED
 from compile_il.worlds.grid import ACTION_NAMES
 from compile_il.worlds.text import OBJECT_LETTERS
 

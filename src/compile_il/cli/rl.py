@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
@@ -59,13 +59,7 @@ class Rl:
         from compile_il.model_files import load
         from compile_il.worlds import make_world
 
-        options: dict[str, Any] = {
-            "num_tasks": self.num_tasks,
-            "reward": self.reward,
-            "max_steps": self.max_steps,
-            "num_objects": max(6, self.num_tasks),
-        }
-        world = make_world(self.world, **options)
+        world = make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=self.max_steps)
         model = None if self.skills is None else load(self.skills)
         config = self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:

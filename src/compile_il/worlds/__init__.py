@@ -8,7 +8,7 @@ from compile_il.worlds.grid import GridLevel, GridState, GridWorld
 from compile_il.worlds.reacher import ReacherLevel, ReacherState, ReacherWorld
 from compile_il.worlds.symbols import SymbolsLevel, SymbolsState, SymbolsWorld
 from compile_il.worlds.window import GridWindowWorld
-from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError
+from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError, check_whole
 
 __all__ = [
     "WORLDS",
@@ -46,7 +46,10 @@ WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
 
 
 def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
-    """A world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`."""
+    """A world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`.
+
+    A list that is longer than usual brings the things that it takes, unless their number is an option too.
+    """
     if name not in WORLDS:
         raise WorldError(
             f"There is no world {name!r}{_suggest(name, list(WORLDS))} Choose one of: {', '.join(WORLDS)}."
@@ -58,17 +61,24 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
             raise WorldError(
                 f"World {name!r} has no option {option!r}{_suggest(option, known)} It has: {', '.join(known)}."
             )
+    if "num_tasks" in options:
+        options = _things_for(world, options["num_tasks"]) | options
     return dataclasses.replace(world, **options)
 
 
 def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
-    """The same world with lists of so many tasks; with as many things, where each is picked up or touched but once."""
-    changes: dict[str, Any] = {"num_tasks": num_tasks}
+    """The same world with lists of so many tasks, and with the things that they take."""
+    return dataclasses.replace(world, num_tasks=num_tasks, **_things_for(world, num_tasks))  # type: ignore[type-var]
+
+
+def _things_for(world: World, num_tasks: int) -> dict[str, int]:
+    """Options of a world with as many things as tasks, where each is picked up or touched but once."""
+    check_whole("num_tasks", num_tasks)
     if isinstance(world, GridWorld) and world.kind == "pickup":
-        changes["num_objects"] = max(world.num_objects, num_tasks)
-    elif isinstance(world, ReacherWorld):
-        changes["max_targets"] = max(world.max_targets, min(num_tasks, world.num_types))
-    return dataclasses.replace(world, **changes)  # type: ignore[type-var]  # worlds are dataclasses
+        return {"num_objects": max(world.num_objects, num_tasks)}
+    if isinstance(world, ReacherWorld):
+        return {"max_targets": max(world.max_targets, min(num_tasks, world.num_types))}
+    return {}
 
 
 def name_of(world: object) -> str | None:

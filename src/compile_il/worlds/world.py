@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, Shaped
 
+from compile_il.setting import MAX_SEED
+
 Reward = Literal["dense", "sparse"]
 
 KEY_KIND = "threefry2x32"
@@ -20,7 +22,10 @@ KEY_KIND = "threefry2x32"
 
 
 def key_of(seed: int | Integer[Array, ""]) -> PRNGKeyArray:
-    """The key of a seed, the same whatever JAX's default generator is."""
+    """The key of a seed, the same whatever JAX's default generator is; of a plain number, which one is checked."""
+    if not isinstance(seed, jax.Array):
+        check_whole("seed", seed)
+        check(0 <= seed <= MAX_SEED, f"seed is {seed}", f"use a number from 0 to {MAX_SEED}")
     return jax.random.key(seed, impl=KEY_KIND)
 
 
