@@ -206,10 +206,7 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
         watched = bar.shown or run.log is not None
-        while run.iteration < total:
-            run.stop_if_asked(total)
-            run.state, loss = trainer.step(run.state, run.iteration)
-            run.count()
+        for loss in run.steps(total, trainer.step):
             bar.advance()
             if run.iteration % every == 0 or run.iteration == total:
                 if not np.isfinite(loss.total).any():
@@ -217,8 +214,6 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
                 run.look_at_clock()
                 if watched:
                     _check(trainer, run, loss, bar)
-            run.save_if_due()
-        run.save()
         return _best(trainer, run.state, bar.say)
 
 

@@ -18,6 +18,7 @@ AGREE_EVERY = 50
 """Iterations after which several processes ask each other whether to stop."""
 
 State = TypeVar("State")
+Out = TypeVar("Out")
 
 
 class Stopped(KeyboardInterrupt):
@@ -73,10 +74,19 @@ class UnderWay(Generic[State]):
         self._saved = time.monotonic()
         self._began = self._saved - self.seconds
 
-    def count(self) -> None:
-        """One iteration more has been begun, and what it took is added."""
-        self.iteration += 1
-        self.look_at_clock()
+    def steps(self, total: int, step: Callable[[State, int], tuple[State, Out]]) -> Iterator[Out]:
+        """Trains until `total` iterations are done, and yields what each step gives besides the new state.
+
+        A checkpoint is saved when one is due, at the end, and where training is asked to stop.
+        """
+        while self.iteration < total:
+            self.stop_if_asked(total)
+            self.state, out = step(self.state, self.iteration)
+            self.iteration += 1
+            self.look_at_clock()
+            yield out
+            self.save_if_due()
+        self.save()
 
     def look_at_clock(self) -> None:
         """Adds what has passed since, such as the wait until iterations that were begun are done."""

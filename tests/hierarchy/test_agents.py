@@ -160,13 +160,14 @@ def test_observations_that_are_neither_grid_nor_vector() -> None:
         ({"num_ticks": 0}, "num_ticks is 0: use at least 1"),
         ({"num_ticks": 2.5}, "num_ticks is 2.5: use a whole number"),
         ({"half_precision": "no"}, "half_precision is .no.: use True or False"),
-        ({"seed": 2**70}, "use a number from 0 to 2.63"),
+        ({"seed": 2**70}, "use a number from 0 to 4294967295"),
         ({"learning_rate": 0}, "learning_rate is 0: use a positive number"),
         ({"entropy_cost": -1.0}, "entropy_cost is -1.0: use 0 or more"),
         ({"final_learning_rate": 0}, "final_learning_rate is 0: use a positive number"),
         ({"max_change": -0.2}, "max_change is -0.2: use 0 or more"),
         ({"max_skill_steps": 0}, "max_skill_steps is 0: use at least 1"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast': use a number"),
+        ({"discount": 0.0}, "discount is 0.0: use a number above 0, and at most 1"),
     ],
 )
 def test_settings_that_cannot_work(settings: dict, message: str) -> None:

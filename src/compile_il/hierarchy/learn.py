@@ -211,30 +211,26 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
         since = _moment(training, run)
-        while run.iteration < total:
-            run.stop_if_asked(total)
-            try:
-                run.state = _step(training, run.state, run.iteration)
-            except NobodyActsError:
-                run.stop_if_asked(total)  # with what there was before this iteration
-                raise
-            run.count()
-            bar.advance()
-            if run.iteration % every == 0 or run.iteration == total:
-                jax.block_until_ready(run.state.happened)
-                run.look_at_clock()
-                now = _moment(training, run)
-                _tell(run, _rows(training, run, now.steps_per_second(since)), bar)
-                run.state, since = _new_row(run.state.state, training.config.num_seeds), now
-            run.save_if_due()
-        run.save()
+        try:
+            for _ in run.steps(total, functools.partial(_step, training)):
+                bar.advance()
+                if run.iteration % every == 0 or run.iteration == total:
+                    jax.block_until_ready(run.state.happened)
+                    run.look_at_clock()
+                    now = _moment(training, run)
+                    _tell(run, _rows(training, run, now.steps_per_second(since)), bar)
+                    run.state, since = _new_row(run.state.state, training.config.num_seeds), now
+        except NobodyActsError:
+            run.stop_if_asked(total)  # with what there was before this iteration
+            raise
         return _compared(training, run.state.state, bar.say)
 
 
-def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> Learning:
+def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
+    """The next state, with what happened added to that since the last row; and what happened."""
     state, now = training.step(so_far.state, iteration)
     happened = jax.tree.map(lambda a, b: a + b, so_far.happened, now)
-    return Learning(state, happened, so_far.num_iterations + 1)
+    return Learning(state, happened, so_far.num_iterations + 1), now
 
 
 class _Moment(NamedTuple):

@@ -4,10 +4,11 @@ import dataclasses
 import difflib
 from typing import Any, Literal, Self, get_args
 
-from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, SHARE, check_settings, setting
+from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, Range, check_settings, setting
 
 AgentKind = Literal["hierarchical", "low-level", "bc"]
 """The paper's three agents: with skills, without, and with skills that are whole demonstrations."""
+DISCOUNT = Range("a number above 0, and at most 1", above=0, most=1)
 
 
 class HierarchyError(ValueError):
@@ -52,7 +53,7 @@ class AgentConfig:
     agent that is punished for most skills before it knows which one to call must not give them up."""
     baseline_cost: float = setting(0.5, NOT_NEGATIVE)
     """Weight of the baseline's error."""
-    discount: float = setting(0.99, SHARE, ", such as 0.99")
+    discount: float = setting(0.99, DISCOUNT, ", such as 0.99")
     """γ, for each step of the world."""
     hidden_dim: int = setting(128, AT_LEAST_ONE)
     """Units of the two hidden layers."""

@@ -203,17 +203,12 @@ def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
         traces = Traces(checkpoints, CHECKPOINT_SECONDS)
         run = UnderWay(trainer.place(last.state), last.iteration, last.seconds, request, traces)
         told = time.monotonic()
-        while run.iteration < total:
-            run.stop_if_asked(total)
-            run.state, _ = trainer.step(run.state, run.iteration)
-            run.count()
+        for _ in run.steps(total, trainer.step):
             if run.iteration == total or time.monotonic() - told > TELL_SECONDS:
                 jax.block_until_ready(run.state)
                 run.look_at_clock()
                 told = time.monotonic()
                 say(f"{run.iteration} of {total} iterations")
-            run.save_if_due()
-        run.save()
         if request.requested:  # in the last iteration; what would follow is not to begin
             raise Stopped(run.iteration, total)
     return Learned(trainer.models(run.state), run.seconds, commits)
