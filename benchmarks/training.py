@@ -27,6 +27,7 @@ from compile_il.exact.objective import score_batch
 from compile_il.exact.recursion import exactly, log_likelihood
 from compile_il.objectives import make_losses
 from compile_il.relaxed.inference import infer_all
+from compile_il.relaxed.told import counts_in, told_in
 from compile_il.results import Measurement
 from compile_il.sources import TRAINING_STEPS, make_source
 from compile_il.train import Trainer
@@ -123,7 +124,8 @@ def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]
 
     def recognise(skills: Any, batch: Any) -> Any:
         inputs = jnp.ones((*masks(batch).shape[::2], 2 * trainer.config.hidden_dim))
-        found = infer_all(skills.recognition, inputs, batch.lengths, 0 * masks(batch), temperature=1.0)
+        told = told_in(batch, counts_in(batch, num_segments), num_segments)
+        found = infer_all(skills.recognition, inputs, batch.lengths, 0 * masks(batch), told.ends, temperature=1.0)
         return jnp.mean(found.code_logits) + jnp.mean(jnp.exp(found.log_segments))
 
     def terminate(skills: Any, batch: Any) -> Any:

@@ -102,30 +102,21 @@ def decode_by_recognition(
     frames, counts, most = skills.read(batch), jnp.argmax(log_counts, axis=-1), log_counts.shape[1] - 1
     lengths, told, times = jnp.asarray(batch.lengths), told_in(batch, counts, most), frames.inputs.shape[1]
 
-    def cut(
-        inputs: Float[Array, "times input"], length: Int[Array, ""], count: Int[Array, ""], told: Told
-    ) -> HardSegments:
-        return segment(skills.recognition, inputs, length, most, readout, count, told.ends, told.listed)
+    def cut(inputs: Float[Array, "times input"], length: Int[Array, ""], told: Told) -> HardSegments:
+        return segment(skills.recognition, inputs, length, told, readout)
 
-    hard = jax.vmap(cut)(frames.inputs, lengths, counts, told)
+    hard = jax.vmap(cut)(frames.inputs, lengths, told)
     begins = jnp.pad(hard.ends[:, :-1], ((0, 0), (1, 0)))
     behind = (jnp.arange(times) >= begins[..., None]).astype(frames.inputs.dtype)
     evidence = skills.in_segments(frames, behind, lengths)[:, :, :-1]
 
-    def judge(
-        hard: HardSegments,
-        seen: Seen,
-        begins: Int[Array, " M"],
-        length: Int[Array, ""],
-        count: Int[Array, ""],
-        told: Told,
-    ) -> Found:
+    def judge(hard: HardSegments, seen: Seen, begins: Int[Array, " M"], length: Int[Array, ""], told: Told) -> Found:
         codes, log_prior = codes_of(skills, hard, told)
         used = begins < length
         of_step = jnp.sum(jnp.arange(times - 1)[:, None] >= hard.ends[:-1], axis=1)
         fits = log_actions(skills.policies, seen, codes, of_step)
         real = jnp.arange(fits.shape[0]) < length
-        inner = jnp.arange(most) < count - 1
+        inner = jnp.arange(most) < told.num_segments - 1
         where = jax.vmap(lambda begin, end: log_boundary_prior(rate, length, begin, end, times))(begins, hard.ends)
         return Found(
             num_segments=jnp.sum(used),
@@ -135,10 +126,10 @@ def decode_by_recognition(
             count_probs=jax.nn.one_hot(jnp.sum(used), most + 1),
             log_likelihood=jnp.sum(jnp.where(real, fits, 0.0))
             + jnp.sum(jnp.where(inner, where, 0.0))
-            + jnp.sum(jnp.where(jnp.arange(most) < count, log_prior, 0.0)),
+            + jnp.sum(jnp.where(jnp.arange(most) < told.num_segments, log_prior, 0.0)),
         )
 
-    return jax.vmap(judge)(hard, Seen(evidence, frames.actions[:, :-1]), begins, lengths, counts, told)
+    return jax.vmap(judge)(hard, Seen(evidence, frames.actions[:, :-1]), begins, lengths, told)
 
 
 class ChosenCodes(NamedTuple):

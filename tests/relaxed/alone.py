@@ -11,6 +11,7 @@ from compile_il.lstm import encode_projected, project
 from compile_il.relaxed.inference import Inference, Readout, infer_all
 from compile_il.relaxed.masks import end_of, next_segment
 from compile_il.relaxed.recognition import Recognition
+from compile_il.relaxed.told import nothing_told
 
 
 class SoftSegments(NamedTuple):
@@ -46,7 +47,9 @@ def infer(
     readout: Readout = "last",
 ) -> Inference:
     """`infer_all`, of one demonstration."""
-    alone = infer_all(recognition, inputs[None], length[None], gumbel[None], temperature=temperature, readout=readout)
+    ends = nothing_told(length, gumbel.shape[0]).ends
+    rows = inputs[None], length[None], gumbel[None], ends[None]
+    alone = infer_all(recognition, *rows, temperature=temperature, readout=readout)
     return jax.tree.map(lambda leaf: leaf[0], alone)
 
 

@@ -1,20 +1,26 @@
 """Test-time segmentation against cutting with scissors, and against the relaxed model where it has no doubts."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.relaxed.discrete import segment
+from compile_il.relaxed.discrete import HardSegments, segment
 from compile_il.relaxed.recognition import Recognition, read_attentively
+from compile_il.relaxed.told import nothing_told
 from tests.relaxed.alone import encode
 from tests.relaxed.test_inference import INPUTS, LENGTH, NETWORK, TIMES, run
 
 # Logits over a temperature near zero are large: unoptimised programs round them so that log q is off by 1e-3.
 pytestmark = pytest.mark.usefixtures("optimised")
 
-find = eqx.filter_jit(segment)
+
+@eqx.filter_jit
+def find(network: Recognition, inputs: Any, length: Any, num_segments: int, readout: str = "last") -> HardSegments:
+    return segment(network, inputs, length, nothing_told(length, num_segments), readout)
 
 
 def cut_with_scissors(network: Recognition, inputs: jax.Array, length: int, num_segments: int, readout: str) -> tuple:

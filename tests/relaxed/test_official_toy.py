@@ -24,13 +24,12 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from compile_il.demos import UNKNOWN
 from compile_il.relaxed.elbo import code_losses
 from compile_il.relaxed.inference import Inference, infer_all
 from compile_il.relaxed.objective import Codes, LossTerms, RelaxedSettings, loss_terms, relaxed_codes
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.samples import gaussian_code_losses, shift
-from compile_il.relaxed.told import Told
+from compile_il.relaxed.told import Told, nothing_told
 from tests.relaxed.alone import encode
 
 DATA = np.load(Path(__file__).parents[1] / "data" / "official_toy.npz")
@@ -95,9 +94,8 @@ def code_noise(kind: str) -> Any:
     return jnp.stack([DATA[f"{kind}/{name}"] for name in names], axis=1)
 
 
-def nothing_told() -> Told:
-    nothing = jnp.full((NUM_SEQUENCES, NUM_SEGMENTS), UNKNOWN)
-    return Told(nothing, nothing, jnp.full(NUM_SEQUENCES, NUM_SEGMENTS), jnp.zeros(NUM_SEQUENCES, bool))
+def untold() -> Told:
+    return jax.vmap(lambda length: nothing_told(length, NUM_SEGMENTS))(jnp.asarray(LENGTHS))
 
 
 def embedded(p: dict[str, Any], kind: str) -> Any:
@@ -106,15 +104,14 @@ def embedded(p: dict[str, Any], kind: str) -> Any:
 
 def infer(p: dict[str, Any], kind: str) -> Inference:
     """The recognition model, but for the hidden layer that the official code has before the code logits."""
-    found = infer_all(
-        recognition(p), embedded(p, kind), jnp.asarray(LENGTHS), boundary_noise(kind), temperature=1.0, readout="last"
-    )
+    rows = embedded(p, kind), jnp.asarray(LENGTHS), boundary_noise(kind), untold().ends
+    found = infer_all(recognition(p), *rows, temperature=1.0, readout="last")
     return found._replace(code_logits=hidden_layer(p, "head_z", found.code_logits))
 
 
 def code_samples(found: Inference, kind: str) -> Any:
     if kind == "concrete":
-        return jnp.exp(relaxed_codes(found.code_logits, code_noise(kind), nothing_told().codes, 1.0))
+        return jnp.exp(relaxed_codes(found.code_logits, code_noise(kind), untold().codes, 1.0))
     mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
     return shift(mean, log_variance, code_noise(kind))
 
@@ -144,7 +141,7 @@ def test_every_number_of_the_recognition_model(kind: str) -> None:
 
 def our_terms(p: dict[str, Any], kind: str, found: Inference) -> LossTerms:
     """Those of each sequence, with the official decoder."""
-    logits, told = hidden_layer(p, "decode", code_samples(found, kind)), nothing_told()
+    logits, told = hidden_layer(p, "decode", code_samples(found, kind)), untold()
     symbols = DATA[f"{kind}/inputs"][:, :NUM_STEPS]
     log_actions = jnp.take_along_axis(jax.nn.log_softmax(logits), symbols[:, None], axis=-1)
     if kind == "concrete":

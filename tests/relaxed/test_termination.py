@@ -94,7 +94,7 @@ def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
     def gradient(skills: RelaxedSkills) -> jax.Array:
         frames = skills.read(batch)
         gumbel = jax.random.gumbel(jax.random.key(1), (len(demos), num_segments, 10))
-        found = infer_all(skills.recognition, frames.inputs, lengths, gumbel, temperature=1.0)
+        found = infer_all(skills.recognition, frames.inputs, lengths, gumbel, told.ends, temperature=1.0)
         return jnp.sum(stopping_losses(skills, frames, found, told, lengths))
 
     assert isinstance(skills, RelaxedSkills)

@@ -3,13 +3,11 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from compile_il.demos import UNKNOWN
 from compile_il.relaxed.elbo import code_losses, mixed_log_policy
 from compile_il.relaxed.inference import Inference
 from compile_il.relaxed.objective import Codes, LossTerms, RelaxedSettings, loss_terms
-from compile_il.relaxed.told import Told
+from compile_il.relaxed.told import nothing_told
 
 
 def untold_terms(found: Inference, log_codes: Any, log_policy: Any, length: jax.Array, **settings: Any) -> LossTerms:
@@ -17,6 +15,6 @@ def untold_terms(found: Inference, log_codes: Any, log_policy: Any, length: jax.
     num_segments = found.code_logits.shape[0]
     plain = {"rate": 3.0, "beta_codes": 1.0, "beta_boundaries": 1.0, "readout": "last", "boundary_term": "first"}
     chosen = RelaxedSettings(num_segments=num_segments, **(plain | settings))
-    nothing = jnp.full(num_segments, UNKNOWN)
-    codes = Codes(mixed_log_policy(log_codes, log_policy), code_losses(found.code_logits, nothing, chosen.beta_codes))
-    return loss_terms(found, codes, Told(nothing, nothing, jnp.array(num_segments), jnp.array(False)), length, chosen)
+    told = nothing_told(length, num_segments)
+    costs = code_losses(found.code_logits, told.codes, chosen.beta_codes)
+    return loss_terms(found, Codes(mixed_log_policy(log_codes, log_policy), costs), told, length, chosen)

@@ -23,6 +23,7 @@ from compile_il.relaxed.objective import LossTerms
 from compile_il.relaxed.prior import first_boundary_prior
 from compile_il.relaxed.recognition import Recognition, read_attentively, read_last
 from compile_il.relaxed.samples import categorical_kl, relax
+from compile_il.relaxed.told import nothing_told
 from tests.relaxed.alone import encode, soft_segments
 from tests.relaxed.alone import infer as relaxed_infer
 from tests.relaxed.untold import untold_terms
@@ -88,7 +89,7 @@ def infer(
 
 @eqx.filter_jit
 def segment(network: Recognition, inputs: Any, length: Any, num_segments: int, readout: str) -> HardSegments:
-    return discrete_segment(network, inputs, length, num_segments, readout)
+    return discrete_segment(network, inputs, length, nothing_told(length, num_segments), readout)
 
 
 def array(values: Any) -> jax.Array:

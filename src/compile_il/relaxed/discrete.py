@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from compile_il.demos import UNKNOWN
 from compile_il.log_space import LOG_ZERO
 from compile_il.lstm import encode_projected, project
 from compile_il.relaxed.inference import Readout
 from compile_il.relaxed.recognition import Recognition, read_attentively
+from compile_il.relaxed.told import Told
 
 
 class HardSegments(NamedTuple):
@@ -31,11 +32,8 @@ def segment(
     recognition: Recognition,
     inputs: Float[Array, "times input"],
     length: Int[Array, ""],
-    num_segments: int,
-    readout: Readout = "last",
-    count: Int[Array, ""] | None = None,
-    told_ends: Int[Array, " M"] | None = None,
-    none_empty: Bool[Array, ""] | None = None,
+    told: Told,
+    readout: Readout,
 ) -> HardSegments:
     """Finds the most probable end of each segment, cuts, and goes on with the rest.
 
@@ -43,22 +41,19 @@ def segment(
       recognition: the network.
       inputs: an embedded frame for each time.
       length: steps that are real.
-      num_segments: M, or the largest where it differs between demonstrations.
+      told: how many segments there are, and the boundaries that are known and taken as they are. Where labels list the
+        segments each of them has a step, so that some must be left for the rest.
       readout: where codes are read.
-      count: M of this demonstration, if it is less; segments beyond it are empty.
-      told_ends: boundaries that are known and taken as they are, or `UNKNOWN`.
-      none_empty: whether each of the `count` segments is known to have a step, so that some must be left for the rest.
     """
     times, projected = jnp.arange(inputs.shape[0]), project(recognition.cell, inputs)
-    last = jnp.array(num_segments if count is None else count) - 1
-    told = jnp.full((num_segments,), UNKNOWN) if told_ends is None else told_ends
+    last = told.num_segments - 1
 
     def find(begin: Int[Array, ""], now: tuple[Int[Array, ""], Int[Array, ""]]) -> tuple[Int[Array, ""], HardSegments]:
         i, told_end = now
         # A state of zero until the segment begins is a network that starts there.
         encodings = encode_projected(recognition.cell, projected, (times >= begin).astype(projected.dtype))
         logits = recognition.boundary_logits(encodings, length)
-        latest = length if none_empty is None else length - jnp.where(none_empty, last - i, 0)
+        latest = length - jnp.where(told.listed, last - i, 0)
         allowed = jnp.where((times > begin) & (times <= latest), logits, 2 * LOG_ZERO)
         likeliest = jnp.argmax(allowed)
         over = (i >= last) | (begin >= length)
@@ -72,4 +67,4 @@ def segment(
         probs = jnp.where(told_end == UNKNOWN, jax.nn.softmax(allowed), times == told_end)
         return end, HardSegments(end, jnp.where(over, 0.0, probs), weights @ recognition.code_logits(encodings))
 
-    return jax.lax.scan(find, jnp.array(0), (jnp.arange(num_segments), told))[1]
+    return jax.lax.scan(find, jnp.array(0), (jnp.arange(told.ends.shape[0]), told.ends))[1]

@@ -38,10 +38,10 @@ def infer_all(
     inputs: Float[Array, "B times input"],
     lengths: Int[Array, " B"],
     gumbel: Float[Array, "B M times"],
+    told_ends: Int[Array, "B M"],
     *,
     temperature: float | Float[Array, ""],
     readout: Readout = "last",
-    told_ends: Int[Array, "B M"] | None = None,
 ) -> Inference:
     """Runs the recognition model once for each segment, behind the mask that the ones before leave.
 
@@ -50,19 +50,16 @@ def infer_all(
       inputs: an embedded frame for each time of each demonstration.
       lengths: steps that are real.
       gumbel: standard Gumbel noise for the boundary of each segment; that of the last one is not used.
+      told_ends: boundaries that are known and take the place of samples, or `UNKNOWN`; the last one is always known to
+        be the length (`compile_il.relaxed.told`).
       temperature: τ of the relaxed boundaries.
       readout: where codes are read.
-      told_ends: boundaries that are known and take the place of samples, or `UNKNOWN`.
 
     Returns:
       What was found, with demonstrations along the first axis of each array.
     """
     num_demos, num_segments, num_times = gumbel.shape
     projected = project(recognition.cell, inputs)
-    told = jnp.full((num_demos, num_segments), UNKNOWN) if told_ends is None else told_ends
-    # The last segment ends with the demonstration: nothing about it is left to find.
-    told = told.at[:, -1].set(lengths)
-
     find = functools.partial(infer_segment, recognition, temperature=temperature, readout=readout)
 
     def segment(
@@ -74,7 +71,7 @@ def infer_all(
     start = jnp.zeros((num_demos, num_times), gumbel.dtype)
     # On a GPU a loop would spend as long on copying what each pass keeps for its gradient as some of the networks take.
     unroll = num_segments if jax.default_backend() == "gpu" else 1
-    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told.T), unroll=unroll)[1]
+    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told_ends.T), unroll=unroll)[1]
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), by_segment)
 
 

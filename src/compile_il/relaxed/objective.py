@@ -86,9 +86,9 @@ def relaxed_losses(
         frames.inputs,
         lengths,
         gumbel,
+        told.ends,
         temperature=temperature,
         readout=settings.readout,
-        told_ends=told.ends,
     )
     evidence = skills.in_segments(frames, jnp.exp(found.log_open), lengths)[:, :, :-1]
     if isinstance(skills.policies, SkillPolicies):

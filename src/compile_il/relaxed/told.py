@@ -31,6 +31,12 @@ class Told(NamedTuple):
         return (self.num_segments > 1) & (self.ends[0] >= 0)
 
 
+def nothing_told(length: Int[Array, ""], num_segments: int) -> Told:
+    """No labels: as many segments as that, of which all but the last may end anywhere."""
+    unknown = jnp.full((num_segments,), UNKNOWN)
+    return Told(unknown.at[-1].set(length), unknown, jnp.array(num_segments), jnp.array(False))
+
+
 def told_by(
     length: Int[Array, ""],
     boundaries: Int[Array, " T"],

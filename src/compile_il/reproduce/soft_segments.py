@@ -13,6 +13,7 @@ from compile_il.exact.recursion import backward, exactly, forward
 from compile_il.exact.scores import Priors, StepScores, centre, segment_values
 from compile_il.relaxed.inference import Readout, infer_all
 from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.relaxed.told import counts_in, told_in
 from compile_il.skills import Skills
 
 
@@ -29,11 +30,13 @@ def relaxed_segment_probs(
     Without noise and at temperature 1 these are the masks of q itself; with noise those of one relaxed sample, as
     training sees them.
     """
+    told = told_in(batch, counts_in(batch, gumbel.shape[1]), gumbel.shape[1])
     found = infer_all(
         skills.recognition,
         skills.read(batch).inputs,
         jnp.asarray(batch.lengths),
         gumbel,
+        told.ends,
         temperature=temperature,
         readout=readout,
     )
