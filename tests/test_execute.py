@@ -83,6 +83,10 @@ class ByHand(eqx.Module):
         return now[0] % 2 == 0
 
 
+def solves(skills: Any, world: Line, places: Any, codes: Any, num_codes: Any) -> bool:
+    return bool(execute.run_all(skills, world, *(jnp.array(x)[None] for x in (places, codes, num_codes)))[0])
+
+
 @pytest.mark.parametrize(
     ("places", "codes", "num_codes", "solved"),
     [
@@ -95,15 +99,18 @@ class ByHand(eqx.Module):
     ],
 )
 def test_skills_run_one_after_the_other(places: list[int], codes: list[int], num_codes: int, solved: bool) -> None:
-    done = execute.run_codes(ByHand(), Line(), jnp.array(places), jnp.array(codes), jnp.array(num_codes))
-    assert bool(done) == solved
+    assert solves(ByHand(), Line(), places, codes, num_codes) == solved
 
 
 @pytest.mark.parametrize("world", [Line(trap=3), Line(far=3)])
 def test_nothing_is_done_after_an_episode_has_ended(world: Line) -> None:
+    """Neither tasks nor skills, though the second one would stop at its next step."""
     places, codes = jnp.array([2, 4]), jnp.array([0, 0])
-    assert bool(execute.run_codes(ByHand(), Line(), places, codes, jnp.array(2)))
-    assert not bool(execute.run_codes(ByHand(), world, places, codes, jnp.array(2)))
+    for where, num_done, positions in ((Line(), 2, [0, 1, 2, 3, 4, 4, 4]), (world, 1, [0, 1, 2, 3, 3, 3, 3])):
+        found = execute.run_codes(ByHand(), where, places, codes, jnp.array(2))
+        assert (found.num_done, found.num_steps) == (num_done, max(positions))
+        assert found.states.position.tolist() == positions
+        assert solves(ByHand(), where, places, codes, 2) == (num_done == 2)
 
 
 class Counting(ByHand):
@@ -123,8 +130,7 @@ class Counting(ByHand):
 
 
 def test_each_skill_begins_anew() -> None:
-    places = jnp.array([2, 0])
-    assert bool(execute.run_codes(Counting(), Line(), places, jnp.array([0, 1]), jnp.array(2)))
+    assert solves(Counting(), Line(), [2, 0], [0, 1], 2)
 
 
 def test_skills_are_run_on_the_levels_of_the_demonstrations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +199,6 @@ def test_reconstruction(demos_per_call: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_batch_is_its_levels() -> None:
     levels, codes = jnp.array([[2, 0], [2, 0], [2, 4]]), jnp.array([[0, 1], [1, 0], [0, 0]])
     num_codes = jnp.array([2, 2, 2])
-    each = [bool(execute.run_codes(ByHand(), Line(), *row)) for row in zip(levels, codes, num_codes, strict=True)]
+    each = [solves(ByHand(), Line(), *row) for row in zip(levels, codes, num_codes, strict=True)]
     assert execute.run_all(ByHand(), Line(), levels, codes, num_codes).tolist() == each
     assert jax.tree.leaves(ByHand()) == []

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Shaped
 from compile_il.demos import Demonstrations
 from compile_il.segments import Segments
 from compile_il.worlds import ActingWorld
-from compile_il.worlds.world import select
+from compile_il.worlds.world import append, select
 
 _DEMOS_PER_CALL = 256
 
@@ -95,49 +95,62 @@ def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Recons
     return Reconstruction(float(by_demo.mean()), float((by_demo == 1).mean()))
 
 
+class Execution(NamedTuple):
+    """What a list of skills did in one episode."""
+
+    states: Any
+    """One for each time; they stand still once the list is done or the episode is over."""
+    num_steps: Int[Array, ""]
+    num_done: Int[Array, ""]
+    """Skills that said stop; fewer than there are in the list if the episode ended first."""
+
+
 class _Moment(NamedTuple):
     """An execution under way."""
 
     state: Any
     memory: Any
     num_done: Int[Array, ""]
-    """Skills that are done."""
     running: Bool[Array, ""]
 
 
 def run_codes(
     skills: Actor, world: ActingWorld, level: Any, codes: Shaped[Array, "M ..."], num_codes: Int[Array, ""]
-) -> Bool[Array, ""]:
-    """Runs one skill after the other in the world, each until its termination rule says stop; was the list done?
+) -> Execution:
+    """Runs one skill after the other in the world, each until its termination rule says stop.
 
     Nothing but observations reaches the skills.
     """
 
-    def act(now: _Moment, _: None) -> tuple[_Moment, None]:
+    def act(now: _Moment, _: None) -> tuple[_Moment, tuple[Any, Bool[Array, ""]]]:
         skill = codes[jnp.minimum(now.num_done, codes.shape[0] - 1)]
         action = skills.act(now.memory, skill)
         step = world.step(level, now.state, action)
         seen = world.observe(level, step.state)
         memory = skills.arrive(now.memory, action, seen)
-        done = skills.is_done(memory, skill)
+        done = now.running & skills.is_done(memory, skill)
         num_done = now.num_done + done
-        running = now.running & ~step.terminated & ~step.truncated & (num_done < num_codes)
-        return _Moment(
+        after = _Moment(
             state=select(now.running, step.state, now.state),
             memory=select(done, skills.follow(memory, seen), memory),
             num_done=num_done,
-            running=running,
-        ), None
+            running=now.running & ~step.terminated & ~step.truncated & (num_done < num_codes),
+        )
+        return after, (now.state, now.running)
 
     start = world.start(level)
     first = _Moment(start, skills.begin(world.observe(level, start)), jnp.array(0), jnp.array(True))
-    last, _ = jax.lax.scan(act, first, None, length=world.max_steps)
-    return last.state.task_index == world.num_tasks
+    last, (states, running) = jax.lax.scan(act, first, None, length=world.max_steps)
+    return Execution(append(states, last.state), jnp.sum(running), last.num_done)
 
 
 @eqx.filter_jit
 def run_all(
     skills: Actor, world: ActingWorld, levels: Any, codes: Shaped[Array, "B M ..."], num_codes: Int[Array, " B"]
 ) -> Bool[Array, " B"]:
-    """`run_codes` on many levels at once."""
-    return jax.vmap(lambda level, code, num: run_codes(skills, world, level, code, num))(levels, codes, num_codes)
+    """`run_codes` on many levels at once: were all tasks done?"""
+
+    def one(level: Any, codes: Shaped[Array, "M ..."], num_codes: Int[Array, ""]) -> Bool[Array, ""]:
+        return run_codes(skills, world, level, codes, num_codes).states.task_index[-1] == world.num_tasks
+
+    return jax.vmap(one)(levels, codes, num_codes)

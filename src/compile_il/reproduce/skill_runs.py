@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from compile_il.execute import Actor
-from compile_il.worlds.grid import GridLevel, GridState, GridWorld
-from compile_il.worlds.world import append, select
+from compile_il.execute import Actor, run_codes
+from compile_il.worlds.grid import GridLevel, GridWorld
 
 
 class SkillRun(NamedTuple):
@@ -24,34 +23,13 @@ class SkillRun(NamedTuple):
     """Which objects were picked up."""
 
 
-class _Moment(NamedTuple):
-    """A run under way."""
-
-    state: GridState
-    memory: Any
-    running: Bool[Array, ""]
-    stopped: Bool[Array, ""]
-
-
 def run_skill(skills: Actor, world: GridWorld, level: GridLevel, skill: Int[Array, ""]) -> SkillRun:
     """Runs a skill as the paper's agent does: until its termination probability exceeds 0.5, or the episode ends.
 
     In a world of one pick-up the first object that is taken ends the episode, whichever it is.
     """
-
-    def act(now: _Moment, _: None) -> tuple[_Moment, tuple[Int[Array, ""], Bool[Array, ""]]]:
-        action = skills.act(now.memory, skill)
-        step = world.step(level, now.state, action)
-        memory = skills.arrive(now.memory, action, world.observe(level, step.state))
-        stopped = now.running & skills.is_done(memory, skill)
-        running = now.running & ~stopped & ~step.terminated & ~step.truncated
-        after = _Moment(select(now.running, step.state, now.state), memory, running, now.stopped | stopped)
-        return after, (now.state.player, now.running)
-
-    start = world.start(level)
-    first = _Moment(start, skills.begin(world.observe(level, start)), jnp.array(True), jnp.array(False))
-    last, (cells, running) = jax.lax.scan(act, first, None, length=world.max_steps)
-    return SkillRun(append(cells, last.state.player), jnp.sum(running), last.stopped, ~last.state.present)
+    run = run_codes(skills, world, level, skill[None], jnp.array(1))
+    return SkillRun(run.states.player, run.num_steps, run.num_done == 1, ~run.states.present[-1])
 
 
 @eqx.filter_jit
