@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from compile_il.fused_lstm import encode_all
+from compile_il.fused_lstm import masked_passes
 from compile_il.lstm_kernels import Launch
 
 H200 = """
@@ -45,7 +45,7 @@ def main() -> None:
 
     def loss(weight: Any, projected: Any, mask: Any, num_real: Any, *, launch: Launch) -> Any:
         own = eqx.tree_at(lambda cell: cell.weight_hh, cell, weight)
-        return jnp.sum(encode_all(own, projected, mask, num_real, launch=launch, interpret=False))
+        return jnp.sum(masked_passes(own, projected, mask, num_real, launch=launch, interpret=False))
 
     for dtype in (jnp.float32, jnp.bfloat16):
         launch = Launch(weight_dtype=dtype, precision=jax.lax.Precision.DEFAULT)  # as it runs in training

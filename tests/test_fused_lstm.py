@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from compile_il import fused_lstm, lstm_kernels
-from compile_il.fused_lstm import encode_all, on_hopper, suits
+from compile_il.fused_lstm import masked_passes, on_hopper, suits
 from compile_il.lstm import project
 from compile_il.lstm_kernels import Launch
 from tests.gpu_of_threads import Gpu
@@ -36,9 +36,9 @@ def example(rows: int, *, hidden: int = HIDDEN, seed: int = 0) -> tuple[eqx.nn.L
     return eqx.nn.LSTMCell(INPUT, hidden, key=cell_key), jax.random.normal(input_key, (rows, TIMES, INPUT)), mask
 
 
-def encode_batch(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
+def passes(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
     num_real = options.pop("num_real", jnp.full(mask.shape[:1], mask.shape[1]))
-    return encode_all(cell, project(cell, inputs), mask, num_real, **options)
+    return masked_passes(cell, project(cell, inputs), mask, num_real, **options)
 
 
 def by_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -46,7 +46,7 @@ def by_scan(cell: Any, inputs: Any, mask: Any) -> Any:
 
 
 def by_kernel(cell: Any, inputs: Any, mask: Any) -> Any:
-    return encode_batch(cell, inputs, mask, interpret=True)
+    return passes(cell, inputs, mask, interpret=True)
 
 
 def call_at_once(kernel: Any, weight: Any, by_rows: Any, outs: Any, launch: Any) -> Any:
@@ -111,7 +111,7 @@ def test_teams_at_a_single_time(hidden: int, team: int) -> None:
     """Interpreted programs run one after the other, so that none can wait for another; at one time none has to."""
 
     def by_team(cell: Any, inputs: Any, mask: Any) -> Any:
-        return encode_batch(cell, inputs, mask, launch=Launch(team=team), interpret=True)
+        return passes(cell, inputs, mask, launch=Launch(team=team), interpret=True)
 
     cell, inputs, mask = example(ROWS, hidden=hidden)
     arguments = cell, inputs[:, :1], mask[:, :1]
@@ -130,7 +130,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
 def by_two_teams(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
     launch = Launch(rows=16, team=4, weight_dtype=options.pop("dtype", jnp.float32))
-    return encode_batch(cell, inputs, mask, launch=launch, interpret=False, **options)
+    return passes(cell, inputs, mask, launch=launch, interpret=False, **options)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
@@ -169,7 +169,7 @@ def test_nobody_waits_for_numbers_that_are_none(wrong: float, gpu: Gpu) -> None:
 @pytest.mark.parametrize("rows", [16, 64])
 def test_teams_may_take_any_number_of_rows(rows: int) -> None:
     def by_rows(cell: Any, inputs: Any, mask: Any) -> Any:
-        return encode_batch(cell, inputs, mask, launch=Launch(rows=rows), interpret=True)
+        return passes(cell, inputs, mask, launch=Launch(rows=rows), interpret=True)
 
     arguments = example(ROWS, hidden=64)
     assert_close(values_and_gradients(by_rows, *arguments), values_and_gradients(by_scan, *arguments))
@@ -183,7 +183,7 @@ def test_rows_end_at_different_times(rows: int) -> None:
 
     def by_real(cell: Any, inputs: Any, mask: Any) -> Any:
         options = {"num_real": num_real, "launch": Launch(rows=rows), "interpret": True}
-        encodings = encode_batch(cell, inputs, mask, **options)
+        encodings = passes(cell, inputs, mask, **options)
         return jnp.where(real, encodings, 0.0 * encodings)  # not a number, if that is what stands there
 
     def cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -201,7 +201,7 @@ def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
 
     def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
         launch = Launch(weight_dtype=dtype, precision=jax.lax.Precision.DEFAULT)  # as it runs in training
-        encodings = encode_batch(cell, inputs, mask, num_real=num_real, launch=launch, interpret=False)
+        encodings = passes(cell, inputs, mask, num_real=num_real, launch=launch, interpret=False)
         return jnp.where(real, encodings, 0.0 * encodings)
 
     def by_cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -234,7 +234,7 @@ def test_kernels_compile_for_hopper() -> None:
 
 def test_bfloat16_products_are_near() -> None:
     def in_bfloat16(cell: Any, inputs: Any, mask: Any) -> Any:
-        return encode_batch(cell, inputs, mask, launch=Launch(weight_dtype=jnp.bfloat16), interpret=True)
+        return passes(cell, inputs, mask, launch=Launch(weight_dtype=jnp.bfloat16), interpret=True)
 
     arguments = example(ROWS)
     encodings, gradients = values_and_gradients(in_bfloat16, *arguments)
@@ -251,7 +251,7 @@ def test_sizes_that_suit(hidden: int, expected: bool) -> None:
 
 
 def test_other_sizes_fall_back_to_the_scan() -> None:
-    forced = functools.partial(encode_batch, interpret=True)
+    forced = functools.partial(passes, interpret=True)
     assert "pallas_call" in str(jax.make_jaxpr(forced)(*example(2)))
     assert "pallas_call" not in str(jax.make_jaxpr(forced)(*example(2, hidden=48)))
 
@@ -263,11 +263,11 @@ def test_more_than_the_kernels_can_count_is_refused() -> None:
     inputs = jax.ShapeDtypeStruct((rows, times, INPUT), inputs.dtype)
     mask = jax.ShapeDtypeStruct((rows, times), mask.dtype)
     with pytest.raises(ValueError, match=r"1 x 16384 rows of 512 times are too many .* make batch_size smaller"):
-        jax.eval_shape(functools.partial(encode_batch, interpret=True), cell, inputs, mask)
+        jax.eval_shape(functools.partial(passes, interpret=True), cell, inputs, mask)
 
 
 def test_without_a_hopper_gpu_the_scan_is_chosen() -> None:
-    jaxpr = str(jax.make_jaxpr(encode_batch)(*example(2)))
+    jaxpr = str(jax.make_jaxpr(passes)(*example(2)))
     assert ("pallas_call" in jaxpr) == on_hopper()
 
 

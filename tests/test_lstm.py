@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compile_il.lstm import encode_batch, encode_projected
+from compile_il.lstm import masked_passes_by_scan
+from tests.relaxed.alone import masked_pass
 
 ROWS, TIMES, HIDDEN, MEMBERS = 3, 5, 4, 2
 
@@ -22,7 +23,7 @@ def example() -> tuple[Any, ...]:
 
 
 def row_by_row(cell: Any, projected: Any, mask: Any) -> Any:
-    return jax.vmap(encode_projected, (None, 0, 0))(cell, projected, mask)
+    return jax.vmap(masked_pass, (None, 0, 0))(cell, projected, mask)
 
 
 @eqx.filter_jit
@@ -38,7 +39,7 @@ def pulled_back(encode: Any, cells: Any, projected: Any, mask: Any, direction: A
 
 
 def test_values_and_gradients_are_those_of_single_rows() -> None:
-    ours, theirs = (pulled_back(encode, *example()) for encode in (encode_batch, row_by_row))
+    ours, theirs = (pulled_back(encode, *example()) for encode in (masked_passes_by_scan, row_by_row))
     for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert np.abs(other).max() > 0.01
         np.testing.assert_allclose(one, other, atol=2e-6)
@@ -48,6 +49,6 @@ def test_weights_in_half_precision_get_gradients_in_half_precision() -> None:
     cells, projected, mask, _ = example()
     cell = jax.tree.map(lambda leaf: leaf[0].astype(jnp.bfloat16), eqx.filter(cells, eqx.is_array))
     cell = eqx.combine(cell, eqx.filter(cells, eqx.is_array, inverse=True))
-    gradient = eqx.filter_grad(lambda cell: jnp.sum(encode_batch(cell, projected[0], mask[0]) ** 2))(cell)
+    gradient = eqx.filter_grad(lambda cell: jnp.sum(masked_passes_by_scan(cell, projected[0], mask[0]) ** 2))(cell)
     assert gradient.weight_hh.dtype == jnp.bfloat16
-    assert encode_batch(cell, projected[0], mask[0]).dtype == jnp.float32
+    assert masked_passes_by_scan(cell, projected[0], mask[0]).dtype == jnp.float32

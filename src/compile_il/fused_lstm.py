@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, DTypeLike, Float, Int
 
-from compile_il.lstm import encode_batch
+from compile_il.lstm import masked_passes_by_scan
 from compile_il.lstm_kernels import SMALLEST_DOT, Launch, backward, compiler_params, forward
 
 LARGEST_HIDDEN = 256
@@ -33,7 +33,7 @@ WEIGHT_BYTES = 128 * 1024
 """Of recurrent weights in the shared memory of each program, which is 227 KiB."""
 
 
-def encode_all(
+def masked_passes(
     cell: eqx.nn.LSTMCell,
     projected: Float[Array, "B times gates"],
     mask: Float[Array, "B times"],
@@ -42,7 +42,9 @@ def encode_all(
     launch: Launch | None = None,
     interpret: bool | None = None,
 ) -> Float[Array, "B times hidden"]:
-    """`encode_projected` for each row of a batch, with gradients into inputs, mask and recurrent weights.
+    """As `lstm.masked_passes_by_scan`, with one kernel each way where device and sizes suit it.
+
+    Gradients go into inputs, mask and recurrent weights.
 
     Args:
       cell: the LSTM; under `vmap` each member may have its own.
@@ -55,7 +57,7 @@ def encode_all(
         scan.
     """
     if (interpret is None and not on_hopper()) or not suits(cell):
-        return encode_batch(cell, projected, mask)
+        return masked_passes_by_scan(cell, projected, mask)
     launch = Launch(weight_dtype=cell.weight_hh.dtype) if launch is None else launch
     num_bytes = cell.weight_hh.size * jnp.dtype(launch.weight_dtype).itemsize
     team = launch.team or (1 if interpret else max(1, num_bytes // WEIGHT_BYTES))

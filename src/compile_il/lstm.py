@@ -46,39 +46,22 @@ def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, "
     return LSTMState(jax.nn.sigmoid(out) * jnp.tanh(memory), memory)
 
 
-def encode_projected(
-    cell: eqx.nn.LSTMCell, projected: Float[Array, "times gates"], mask: Float[Array, " times"]
-) -> Float[Array, "times hidden"]:
-    """LSTM outputs, with hidden and cell state multiplied by the mask after each update.
+def masked_passes_by_scan(
+    cell: eqx.nn.LSTMCell, projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
+) -> Float[Array, "B times hidden"]:
+    """LSTM outputs of each row, with hidden and cell state multiplied by the mask after each update.
 
-    What lies before the segment is hidden from it, and gradients still pass into the mask.
+    What lies before the segment is hidden from it, and gradients still pass into the mask. The gradient is written out:
+    what automatic differentiation does at every step, the gradient of the weights, is one product at the end; and
+    nothing is saved twice. On processors that takes up to half of the time away.
 
     Args:
       cell: the network.
       projected: inputs that have been brought to the gates, by `project`.
       mask: 1 where the segment may see a time, 0 where it is hidden from it.
     """
-
-    def step(state: LSTMState, now: tuple[Float[Array, " gates"], Float[Array, ""]]) -> tuple[LSTMState, Array]:
-        seen, open_ = now
-        new = lstm_step(cell, state, seen)
-        state = LSTMState(open_ * new.hidden, open_ * new.cell)
-        return state, state.hidden
-
-    start = jax.tree.map(lambda leaf: leaf.astype(state_dtype(projected)), blank_state(cell))
-    return jax.lax.scan(step, start, (projected, mask))[1].astype(projected.dtype)
-
-
-def encode_batch(
-    cell: eqx.nn.LSTMCell, projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
-) -> Float[Array, "B times hidden"]:
-    """`encode_projected` for each row, with a gradient that is written out.
-
-    What automatic differentiation does at every step, the gradient of the weights, is one product at the end; and
-    nothing is saved twice. On processors that takes up to half of the time away.
-    """
     states = state_dtype(projected)
-    return _encode_batch(cell.weight_hh.astype(states), projected.astype(states), mask).astype(projected.dtype)
+    return _scan(cell.weight_hh.astype(states), projected.astype(states), mask).astype(projected.dtype)
 
 
 class _Saved(NamedTuple):
@@ -92,13 +75,13 @@ class _Saved(NamedTuple):
 
 
 @jax.custom_vjp
-def _encode_batch(
+def _scan(
     weight: Float[Array, "gates hidden"], projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
 ) -> Float[Array, "B times hidden"]:
-    return _encode_and_save(weight, projected, mask)[0]
+    return _scan_and_save(weight, projected, mask)[0]
 
 
-def _encode_and_save(
+def _scan_and_save(
     weight: Float[Array, "gates hidden"], projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
 ) -> tuple[Float[Array, "B times hidden"], _Saved]:
     def step(state: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
@@ -116,7 +99,7 @@ def _encode_and_save(
     return jnp.swapaxes(hidden, 0, 1), _Saved(weight, mask, hidden, kept, gates)
 
 
-def _encode_back(saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
+def _scan_back(saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
     def step(d_state: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         d_out, open_, before, gates = now
         into, keep, candidate, out = jnp.split(gates, 4, axis=1)
@@ -144,4 +127,4 @@ def _encode_back(saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tup
     return jnp.einsum("tbg,tbh->gh", d_sums, hidden_tm1), jnp.swapaxes(d_sums, 0, 1), d_mask.T
 
 
-_encode_batch.defvjp(_encode_and_save, _encode_back)
+_scan.defvjp(_scan_and_save, _scan_back)

@@ -43,7 +43,7 @@ LARGEST = float(jnp.finfo(jnp.bfloat16).max)
 
 
 class Launch(NamedTuple):
-    """How the kernels run; rows and team come in powers of two, and 0 leaves them to `encode_all`."""
+    """How the kernels run; rows and team come in powers of two, and 0 leaves them to `masked_passes`."""
 
     rows: int = 0
     """Of the batch, for each team."""
@@ -55,7 +55,7 @@ class Launch(NamedTuple):
     """Of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
     interpret: bool = False
     """Run the kernels without a GPU, slowly and one program after the other: only teams of one, unless there is but one
-    time. Set by `encode_all`."""
+    time. Set by `masked_passes`."""
 
 
 class _Share(NamedTuple):

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from compile_il.fused_lstm import encode_all
+from compile_il.fused_lstm import masked_passes
 from compile_il.lstm import LSTMState, blank_state, lstm_step, project
 
 
@@ -44,5 +44,5 @@ def remember_all(
     seen = jnp.broadcast_to(embedded[:, None], (*masks.shape, embedded.shape[-1]))
     inputs = jnp.concatenate([seen, led_here], axis=-1).reshape(-1, masks.shape[-1], cell.input_size)
     num_real = jnp.repeat(lengths + 1, masks.shape[1])
-    encodings = encode_all(cell, project(cell, inputs), masks.reshape(-1, masks.shape[-1]), num_real)
+    encodings = masked_passes(cell, project(cell, inputs), masks.reshape(-1, masks.shape[-1]), num_real)
     return encodings.reshape(*masks.shape, cell.hidden_size)

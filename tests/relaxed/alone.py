@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from compile_il.lstm import encode_projected, project
+from compile_il.lstm import LSTMState, blank_state, lstm_step, project, state_dtype
 from compile_il.relaxed.inference import Inference, Readout, infer_all
 from compile_il.relaxed.masks import end_of, next_segment
 from compile_il.relaxed.recognition import Recognition
@@ -56,5 +56,20 @@ def infer(
 def encode(
     cell: eqx.nn.LSTMCell, inputs: Float[Array, "times input"], mask: Float[Array, " times"]
 ) -> Float[Array, "times hidden"]:
-    """`encode_projected`, of inputs as they are."""
-    return encode_projected(cell, project(cell, inputs), mask)
+    """One masked pass over inputs as they are."""
+    return masked_pass(cell, project(cell, inputs), mask)
+
+
+def masked_pass(
+    cell: eqx.nn.LSTMCell, projected: Float[Array, "times gates"], mask: Float[Array, " times"]
+) -> Float[Array, "times hidden"]:
+    """The recurrence as it is written, one row at a time and with the gradient that JAX derives."""
+
+    def step(state: LSTMState, now: tuple[Float[Array, " gates"], Float[Array, ""]]) -> tuple[LSTMState, Array]:
+        seen, open_ = now
+        new = lstm_step(cell, state, seen)
+        state = LSTMState(open_ * new.hidden, open_ * new.cell)
+        return state, state.hidden
+
+    start = jax.tree.map(lambda leaf: leaf.astype(state_dtype(projected)), blank_state(cell))
+    return jax.lax.scan(step, start, (projected, mask))[1].astype(projected.dtype)

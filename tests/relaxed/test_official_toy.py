@@ -120,11 +120,11 @@ def code_samples(found: Inference, kind: str) -> Any:
 def test_every_number_of_the_recognition_model(kind: str) -> None:
     p = parameters(kind)
     found = infer(p, kind)
-    encode_all = jax.vmap(encode, in_axes=(None, 0, 0))
+    encode_rows = jax.vmap(encode, in_axes=(None, 0, 0))
     samples = code_samples(found, kind)
     for i in range(NUM_SEGMENTS):
         seen = {
-            "encodings": encode_all(recognition(p).cell, embedded(p, kind), jnp.exp(found.log_open[:, i])),
+            "encodings": encode_rows(recognition(p).cell, embedded(p, kind), jnp.exp(found.log_open[:, i])),
             "boundary_logits": found.boundary_logits[:, i],
             "boundary_sample": jnp.exp(found.log_boundaries[:, i]),
             "segment_probs": jnp.exp(found.log_segments[:, i]),

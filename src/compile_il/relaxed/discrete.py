@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from compile_il.demos import UNKNOWN
 from compile_il.log_space import LOG_ZERO
-from compile_il.lstm import encode_projected, project
+from compile_il.lstm import masked_passes_by_scan, project
 from compile_il.relaxed.inference import Readout
 from compile_il.relaxed.recognition import Recognition, read_attentively
 from compile_il.relaxed.told import Told
@@ -45,13 +45,14 @@ def segment(
         segments each of them has a step, so that some must be left for the rest.
       readout: where codes are read.
     """
-    times, projected = jnp.arange(inputs.shape[0]), project(recognition.cell, inputs)
+    times, projected = jnp.arange(inputs.shape[0]), project(recognition.cell, inputs)[None]
     last = told.num_segments - 1
 
     def find(begin: Int[Array, ""], now: tuple[Int[Array, ""], Int[Array, ""]]) -> tuple[Int[Array, ""], HardSegments]:
         i, told_end = now
         # A state of zero until the segment begins is a network that starts there.
-        encodings = encode_projected(recognition.cell, projected, (times >= begin).astype(projected.dtype))
+        mask = (times >= begin).astype(projected.dtype)
+        [encodings] = masked_passes_by_scan(recognition.cell, projected, mask[None])
         logits = recognition.boundary_logits(encodings, length)
         latest = length - jnp.where(told.listed, last - i, 0)
         allowed = jnp.where((times > begin) & (times <= latest), logits, 2 * LOG_ZERO)

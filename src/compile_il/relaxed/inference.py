@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.demos import UNKNOWN
-from compile_il.fused_lstm import encode_all
+from compile_il.fused_lstm import masked_passes
 from compile_il.lstm import project
 from compile_il.relaxed.masks import NextSegment, end_of, next_segment
 from compile_il.relaxed.recognition import Recognition, read_attentively, read_last
@@ -65,7 +65,7 @@ def infer_all(
     def segment(
         log_open: Float[Array, "B times"], now: tuple[Float[Array, "B times"], Int[Array, " B"]]
     ) -> tuple[Float[Array, "B times"], Inference]:
-        encodings = encode_all(recognition.cell, projected, jnp.exp(log_open), lengths + 1)
+        encodings = masked_passes(recognition.cell, projected, jnp.exp(log_open), lengths + 1)
         return jax.vmap(find)(encodings, log_open, *now, lengths)
 
     start = jnp.zeros((num_demos, num_times), gumbel.dtype)
