@@ -3,11 +3,13 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.nn import logsumexp
 
 from compile_il.batches import batch_of
+from compile_il.demos import UNKNOWN
 from compile_il.model import Model
 from compile_il.relaxed.inference import draw_gumbel
 from compile_il.relaxed.skills import RelaxedSkills
@@ -24,16 +26,27 @@ POSTERIOR = jax.jit(posterior_segments, static_argnums=3)
 
 @pytest.mark.parametrize(("length", "num_segments"), [(7, 3), (5, 3), (3, 3), (4, 1)])
 def test_exact_segments_are_those_of_all_paths(length: int, num_segments: int) -> None:
+    assert_segments(length, num_segments, [])
+
+
+def test_codes_that_are_told_in_order_move_the_segments() -> None:
+    told, free = assert_segments(6, 3, [1, UNKNOWN, 0]), assert_segments(6, 3, [])
+    assert np.abs(told - free).max() > 0.01
+
+
+def assert_segments(length: int, num_segments: int, sketch: list[int]) -> np.ndarray:
     steps, priors = case(length, num_skills=2)
-    paths = enumerate_all(steps, priors, length, num_segments)
+    paths = enumerate_all(steps, priors, length, num_segments, sketch=sketch)
     log_probs = np.array([path.log_prob for path in paths])
     weights = np.exp(log_probs - logsumexp(log_probs))
     expected = np.zeros((num_segments, MAX_STEPS))
     for path, weight in zip(paths, weights, strict=True):
         segment = np.searchsorted(path.ends, np.arange(length), side="right")
         expected[segment, np.arange(length)] += weight
-    found = POSTERIOR(steps, priors, free(length, 2), num_segments)
+    known = free(length, 2)._replace(sketch=jnp.array(sketch, jnp.int32))
+    found = POSTERIOR(steps, priors, known, num_segments)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    return np.asarray(found)
 
 
 def relaxed_model() -> Model:

@@ -10,7 +10,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.exact.known import Known, counts_left, named, sketch_of
-from compile_il.exact.recursion import backward, forward, table_of, tables_of
+from compile_il.exact.recursion import end_probs, forward, table_of, tables_of
 from compile_il.exact.scores import Centred, Priors, StepScores, centre, segment_values
 from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
 from compile_il.log_space import LOG_ZERO
@@ -33,7 +33,7 @@ def best_boundaries(
 ) -> Segmentation:
     """The boundaries of which most can be expected to be right, for the most probable number of segments.
 
-        max_b Σ_i P(b_i | a, s),    P(b_i = t | a, s) = exp[ α_i(t) + β_i(t) - log p(a | s) ]
+        max_b Σ_i P(b_i | a, s)
 
     and for each segment its most probable skill. `best_segmentation` finds the single best path; where many paths share
     a boundary and differ in others or in skills, none of them has to be that path.
@@ -44,12 +44,10 @@ def best_boundaries(
     sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
     values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch)
     alphas = forward(values, max_segments)
-    totals = alphas[:, known.length] + log_count
-    only = jnp.where(jnp.arange(max_segments + 1) == jnp.argmax(totals), log_count, LOG_ZERO)
-    betas = backward(values, known.length, only)
-    end_probs = jnp.exp(jnp.minimum(alphas + betas - jnp.max(totals), 0.0))
+    likeliest = jnp.argmax(alphas[:, known.length] + log_count)
+    only = jnp.where(jnp.arange(max_segments + 1) == likeliest, log_count, LOG_ZERO)
     possible = jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
-    return _best_path(possible, end_probs, by_skill, known, only, centred)
+    return _best_path(possible, end_probs(alphas, values, known.length, only), by_skill, known, only, centred)
 
 
 def _best_path(

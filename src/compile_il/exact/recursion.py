@@ -68,6 +68,17 @@ def backward(
     return jnp.concatenate([betas, last[None]])
 
 
+def end_probs(
+    alphas: Float[Array, "counts times"],
+    values: Float[Array, "tables times times"],
+    length: Int[Array, ""],
+    log_count: Float[Array, " counts"],
+) -> Float[Array, "counts times"]:
+    """P(b_i = t | a, s) = exp[ α_i(t) + β_i(t) - log p(a | s) ] at row i and column t, from α of a pass forward."""
+    total = logsumexp(alphas[:, length] + log_count)
+    return jnp.exp(jnp.minimum(alphas + backward(values, length, log_count) - total, 0.0))
+
+
 def table_of(values: Float[Array, "tables times times"], i: Int[Array, ""]) -> Float[Array, "times times"]:
     """S^i: the table of the i-th segment, or the one that serves all."""
     return values[0] if values.shape[0] == 1 else values[i]

@@ -183,7 +183,7 @@ def end_probs(
     known: Known,
     log_count: Float[Array, " counts"],
 ) -> Float[Array, "times counts"]:
-    """P(the i-th segment ends at t), at row t and column i, from α of a pass forward."""
+    """P(b_i = t | a, s), as `recursion.end_probs`, but at row t and column i."""
     total = logsumexp(alphas[known.length] + log_count)
     betas = _backward(_Saved(sums, priors, known, log_count, alphas, total)).gradient.betas
     return jnp.exp(jnp.minimum(alphas + betas - total, 0.0))

@@ -7,9 +7,9 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float
 
 from compile_il.batches import Batch
-from compile_il.exact.known import Known
+from compile_il.exact.known import Known, sketch_of
 from compile_il.exact.objective import score_batch
-from compile_il.exact.recursion import backward, exactly, forward
+from compile_il.exact.recursion import end_probs, exactly, forward, tables_of
 from compile_il.exact.scores import Priors, StepScores, centre, segment_values
 from compile_il.relaxed.inference import Readout, infer_all
 from compile_il.relaxed.skills import RelaxedSkills
@@ -51,12 +51,12 @@ def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segmen
 
 
 def posterior_segments(steps: StepScores, priors: Priors, known: Known, num_segments: int) -> Float[Array, "M T"]:
-    """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t), from P(b_i = t) = exp[ α_i(t) + β_i(t) - log p(a | s) ]."""
-    values = logsumexp(segment_values(centre(steps, known.length).steps, priors, known), axis=-1)[None]
+    """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
+    by_skill = segment_values(centre(steps, known.length).steps, priors, known)
+    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch_of(known, num_segments))
     alphas = forward(values, num_segments)
-    betas = backward(values, known.length, exactly(num_segments, num_segments))
-    end_probs = jnp.exp(jnp.minimum(alphas + betas - alphas[num_segments, known.length], 0.0))
-    reached = jnp.minimum(jnp.cumsum(end_probs, axis=1), 1.0)
+    ends = end_probs(alphas, values, known.length, exactly(num_segments, num_segments))
+    reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)
     return jnp.maximum(reached[:-1] - reached[1:], 0.0)[:, :-1]
 
 
