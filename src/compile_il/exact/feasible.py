@@ -5,12 +5,11 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from compile_il.batches import AnyArray, batch_of, pick, rows_filled_up
+from compile_il.batches import Batch, batch_of, pick, rows_filled_up
 from compile_il.demos import Demonstrations
-from compile_il.exact.known import known_from_labels
-from compile_il.exact.objective import recursion_for
+from compile_il.exact.objective import known_in, recursion_for
 from compile_il.exact.scores import Priors, StepScores
 from compile_il.log_space import is_impossible
 
@@ -31,25 +30,15 @@ def feasible(
         some = demos[first : first + num_rows]
         batch = pick(batch_of(some, some.num_frames, max_length), rows_filled_up(len(some), num_rows))
         # Without frames, of which each part has another number: one program does for all parts.
-        labels = batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels
+        labels = batch._replace(frames=batch.frames[:0], actions=batch.actions[:0])
         parts.append(~np.asarray(is_impossible(_log_ways(labels, priors, log_count, num_skills)))[: len(some)])
     return np.concatenate(parts)
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _log_ways(
-    labels: tuple[Int[AnyArray, " B"], Int[AnyArray, "B T"], Int[AnyArray, "B T"], Int[AnyArray, "B sketch"]],
-    priors: Priors,
-    log_count: Float[Array, " counts"],
-    num_skills: int,
-) -> Float[Array, " B"]:
-    num_steps = labels[1].shape[1]
+def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], num_skills: int) -> Float[Array, " B"]:
+    num_steps = batch.boundary_labels.shape[1]
     nothing = StepScores(*(jnp.zeros((num_steps, num_skills)),) * 3)
     log_likelihood = recursion_for(num_steps).log_likelihood
-
-    def ways(length: Array, boundaries: Array, codes: Array, sketch: Array) -> Float[Array, ""]:
-        return log_likelihood(
-            nothing, priors, known_from_labels(length, boundaries, codes, sketch, num_skills), log_count
-        )
-
-    return jax.vmap(ways)(*map(jnp.asarray, labels))
+    each = jax.vmap(log_likelihood, in_axes=(None, None, 0, None))
+    return each(nothing, priors, known_in(batch, num_skills), log_count)

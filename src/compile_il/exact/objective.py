@@ -1,11 +1,12 @@
 """What exact training maximises: the mean log-likelihood of demonstrations under all their segmentations."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from compile_il.batches import Batch
 from compile_il.exact import decode, recursion, streaming, streaming_decode
@@ -70,14 +71,13 @@ class Scoring(Protocol):
 
 def score_batch(skills: Scoring, batch: Batch) -> Scored:
     """Runs the networks, and says what is known about each demonstration."""
+    return Scored(skills.score_steps(batch), known_in(batch, skills.num_skills))
 
-    def know(
-        length: Int[Array, ""], boundaries: Int[Array, " T"], codes: Int[Array, " T"], sketch: Int[Array, " sketch"]
-    ) -> Known:
-        return known_from_labels(length, boundaries, codes, sketch, skills.num_skills)
 
-    labels = map(jnp.asarray, (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels))
-    return Scored(skills.score_steps(batch), jax.vmap(know)(*labels))
+def known_in(batch: Batch, num_skills: int) -> Known:
+    """`known_from_labels` of each demonstration of a batch."""
+    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels)
+    return jax.vmap(functools.partial(known_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
 
 
 def log_likelihoods(
