@@ -135,9 +135,9 @@ def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
 
 def true_counts(demos: Demonstrations) -> list[int]:
     """How many segments each demonstration really has."""
-    truth = demos.truth
-    assert truth.boundaries is not None, "it is looked at before"
-    return [len(inner) + 1 for inner in truth.boundaries]
+    counts = demos.truth.num_segments
+    assert counts is not None, "it is looked at before"
+    return counts.tolist()
 
 
 def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, seed: int) -> float:

@@ -27,6 +27,12 @@ def test_half_of_the_truth_may_be_unknown():
     assert DEMOS.with_truth(BOUNDARIES, CODES).with_truth() == DEMOS
 
 
+@pytest.mark.parametrize("known", [{"boundaries": BOUNDARIES}, {"codes": CODES}, {}])
+def test_boundaries_or_codes_tell_the_number_of_segments(known: Any):
+    counts = DEMOS.with_truth(**known).truth.num_segments
+    assert (None if counts is None else counts.tolist()) == ([3, 1, 2] if known else None)
+
+
 def test_all_ways_in_take_the_truth():
     expected = DEMOS.with_truth(BOUNDARIES, CODES)
     assert Demonstrations.from_arrays(None, DEMOS.actions, boundaries=BOUNDARIES, codes=CODES) == expected

@@ -54,7 +54,7 @@ class Segment:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
-        from compile_il.evaluate import label_fields
+        from compile_il.evaluate import label_fields, true_counts
         from compile_il.files import check_target, replace_file
         from compile_il.model import scores_of
         from compile_il.model_files import load
@@ -82,7 +82,7 @@ class Segment:
                     f"skills agree with true codes in {100 * agree['agreement']:.1f} % of steps, and by chance in "
                     f"{100 * agree['agreement_by_chance']:.1f} %",
                 )
-            told, true = model.config.num_segments, [len(inner) + 1 for inner in demos.truth.boundaries]
+            told, true = model.config.num_segments, true_counts(demos)
             if self.num_segments is None and told is not None and true.count(told) < len(true) / 2:
                 say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
 

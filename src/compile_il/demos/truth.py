@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
+from numpy.typing import NDArray
 
 from compile_il.demos.checks import (
     INT32_MAX,
@@ -28,6 +29,13 @@ class Truth:
 
     boundaries: list[np.ndarray] | None = None
     codes: list[np.ndarray] | None = None
+
+    @property
+    def num_segments(self) -> NDArray[np.int64] | None:
+        """M of each episode, or None where neither boundaries nor codes tell it."""
+        if self.boundaries is not None:
+            return np.array([len(inner) + 1 for inner in self.boundaries], np.int64)
+        return None if self.codes is None else np.array([len(codes) for codes in self.codes], np.int64)
 
 
 @dataclass(frozen=True, eq=False)

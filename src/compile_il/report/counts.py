@@ -21,8 +21,7 @@ def draw_counts(found: Segments, demos: Demonstrations) -> str:
     if count_was_given(found):
         return ""
     mine = found.num_segments
-    truth = demos.truth.boundaries
-    true = None if truth is None else np.array([len(inner) + 1 for inner in truth])
+    true = demos.truth.num_segments
     sure = float(np.mean([probs.max() for probs in found.count_probs]))
     words = f"The model was not told how many segments there are. On average it gives {per_cent(sure)} to the likeliest"
     words += " number."
