@@ -27,7 +27,7 @@ from compile_il.config import Config
 from compile_il.generate import draw_levels
 from compile_il.hierarchy import AgentConfig, OnDevice, Training
 from compile_il.measures import scaling_of, space_of
-from compile_il.objectives import new_skills
+from compile_il.new_skills import new_skills
 from compile_il.results import Measurement
 from compile_il.worlds import GridWorld
 from compile_il.worlds.grid import NUM_RL_STEPS

@@ -13,7 +13,7 @@ from compile_il.config import Config
 from compile_il.decoders import decode_by_recognition, decode_exactly
 from compile_il.demos import Demonstrations
 from compile_il.exact.recursion import exactly
-from compile_il.objectives import make_priors
+from compile_il.priors import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from tests.twins import relaxed_twin as twin
 from tests.twins.enumerate_segmentations import Path, log_sum, paths

@@ -17,8 +17,10 @@ from compile_il.demos import Demonstrations
 from compile_il.loss import Loss
 from compile_il.measures import scaling_of, space_of
 from compile_il.networks import Scaling, Space
-from compile_il.objectives import make_losses, make_priors, new_skills, temperature_at
+from compile_il.new_skills import new_skills
+from compile_il.objectives import make_losses, temperature_at
 from compile_il.policies import CodePolicy
+from compile_il.priors import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from tests.exact.small import vector_demos
 

@@ -16,7 +16,7 @@ from compile_il.config import Config, ConfigError
 from compile_il.demos import Demonstrations
 from compile_il.execute import reconstruct
 from compile_il.measures import scaling_of, space_of
-from compile_il.objectives import new_skills
+from compile_il.new_skills import new_skills
 from tests.exact.small import vector_demos
 
 SMALL = Config(recurrent=True, hidden_dim=8, num_skills=3, shared_termination=False)

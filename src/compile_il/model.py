@@ -25,7 +25,7 @@ from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, dec
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.exact.scores import Priors
 from compile_il.metrics import Scores
-from compile_il.objectives import make_priors
+from compile_il.priors import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
 from compile_il.rooms import cost_of

@@ -13,7 +13,7 @@ from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_mode
 from compile_il.config import Config
 from compile_il.model import Model
 from compile_il.networks import Scaling, Space
-from compile_il.objectives import new_skills
+from compile_il.new_skills import new_skills
 from compile_il.runs import AGENT_FOLDER, MODEL_FOLDER, RUN_FILE
 from compile_il.worlds.world import key_of
 

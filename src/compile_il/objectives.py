@@ -1,32 +1,19 @@
 """One kind of loss for the trainer, whichever way boundaries and skills are inferred."""
 
-import math
 from typing import Any, Protocol, runtime_checkable
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key
 
 from compile_il.batches import Batch
 from compile_il.config import Config
 from compile_il.counts import unknown_count
-from compile_il.exact.durations import poisson_log_duration
-from compile_il.exact.effects import new_effects
 from compile_il.exact.objective import log_likelihoods
 from compile_il.exact.recursion import exactly
-from compile_il.exact.scores import Priors
 from compile_il.loss import Loss
-from compile_il.networks import Scaling, Space, make_embedding
-from compile_il.policies import CodePolicy, Eyes, SkillPolicies
+from compile_il.priors import make_priors
 from compile_il.relaxed.objective import RelaxedSettings, relaxed_losses
-from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.skills import RelaxedSkills
-from compile_il.relaxed.termination import Termination
 from compile_il.skills import Skills
-
-EFFECT_KEY = 7
-"""Folded into a seed's key, so that with and without effects the same networks are drawn."""
 
 
 @runtime_checkable
@@ -35,75 +22,6 @@ class Losses(Protocol):
 
     def __call__(self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         """The loss of each demonstration; keys are for what is drawn for it, the iteration for what is annealed."""
-
-
-def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills | RelaxedSkills:
-    """Untrained networks with the settings' sizes."""
-    if config.inference == "relaxed":
-        return _new_relaxed_skills(config, space, scaling, key)
-    policy_key, stop_key = jax.random.split(key)
-    effects = None
-    if config.effects:
-        effect_key = jax.random.fold_in(key, EFFECT_KEY)
-        effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
-    return Skills(
-        space,
-        _new_skill_policies(config, space, scaling, policy_key),
-        shared_termination=bool(config.shared_termination),
-        termination_weight=config.termination_weight or 1.0,
-        learned_durations=config.duration_weight is None,
-        effects=effects,
-        key=stop_key,
-    )
-
-
-def _new_relaxed_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> RelaxedSkills:
-    embed_key, action_key, recognition_key, policy_key, stop_key = jax.random.split(key, 5)
-    num_maps, hidden_dim = config.num_maps, config.hidden_dim
-    categorical = config.codes == "categorical"
-    policies = (_new_skill_policies if categorical else _new_code_policy)(config, space, scaling, policy_key)
-    # A Gaussian has a mean and a log-variance for each entry.
-    num_outputs = config.num_skills if categorical else 2 * config.code_dim
-    return RelaxedSkills(
-        embedding=make_embedding(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, normed=False, key=embed_key),
-        action_layer=eqx.nn.Linear(policies.actions.width, hidden_dim, key=action_key),
-        norm=eqx.nn.LayerNorm(2 * hidden_dim),
-        recognition=Recognition(2 * hidden_dim, hidden_dim, num_outputs, key=recognition_key),
-        policies=policies,
-        termination=Termination(space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, key=stop_key),
-        space=space,
-        num_skills=config.num_skills,
-    )
-
-
-def _new_skill_policies(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> SkillPolicies:
-    eyes_key, head_key = jax.random.split(key)
-    eyes = _new_eyes(config, space, scaling, eyes_key)
-    return SkillPolicies(eyes, num_skills=config.num_skills, num_layers=config.policy_layers, key=head_key)
-
-
-def _new_code_policy(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> CodePolicy:
-    eyes_key, code_key, head_key = jax.random.split(key, 3)
-    eyes = _new_eyes(config, space, scaling, eyes_key)
-    code_layer = eqx.nn.Linear(config.code_dim, config.hidden_dim, key=code_key)
-    # Weights are uniform within 1 / √inputs, which would leave a third of a code's variance before it meets the state.
-    code_layer = eqx.tree_at(lambda layer: layer.weight, code_layer, replace_fn=lambda weight: math.sqrt(3) * weight)
-    return CodePolicy(eyes, code_layer, num_layers=config.policy_layers, key=head_key)
-
-
-def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Eyes:
-    sigma_floor = config.settled().sigma_floor
-    assert sigma_floor is not None, "settled"
-    return Eyes(
-        space,
-        scaling,
-        num_maps=config.num_maps,
-        hidden_dim=config.hidden_dim,
-        sigma_floor=sigma_floor,
-        recurrent=config.recurrent,
-        forgetful=config.forgetful,
-        key=key,
-    )
 
 
 def make_losses(config: Config, rate: float) -> Losses:
@@ -126,20 +44,6 @@ def make_losses(config: Config, rate: float) -> Losses:
         return Loss(-likelihoods, terms={})
 
     return losses
-
-
-def make_priors(config: Config, skills: Skills | RelaxedSkills, rate: float, max_length: int) -> Priors:
-    """Priors over skills and lengths, for demonstrations of up to so many steps.
-
-    The policies of the paper's model have no other factor for lengths than its Poisson, so there it has weight 1.
-    """
-    longest = min(max_length, config.longest_segment or max_length)
-    if isinstance(skills, Skills) and skills.durations is not None:
-        log_duration = skills.durations.log_duration(rate, longest, config.longest_segment)
-    else:
-        weight = 1.0 if config.inference == "relaxed" else config.duration_weight or 0.0
-        log_duration = poisson_log_duration(rate, weight, longest)
-    return Priors(jnp.full((config.num_skills,), -jnp.log(config.num_skills)), log_duration)
 
 
 def _relaxed(config: Config, rate: float) -> Losses:

@@ -20,7 +20,8 @@ from compile_il.log_space import is_impossible
 from compile_il.loss import Loss
 from compile_il.measures import scaling_of
 from compile_il.model import Model
-from compile_il.objectives import make_losses, new_skills
+from compile_il.new_skills import new_skills
+from compile_il.objectives import make_losses
 from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
 from compile_il.rooms import Group, cost_of, groups_of, make_rooms, stacked
 from compile_il.sources import Source

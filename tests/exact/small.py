@@ -9,7 +9,7 @@ from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.measures import scaling_of, space_of
 from compile_il.model import Model
-from compile_il.objectives import new_skills
+from compile_il.new_skills import new_skills
 
 LENGTHS = (5, 9, 7, 4)
 SMALL = Config(num_segments=3, num_skills=3, hidden_dim=8, num_maps=2, num_iterations=3, batch_size=4, max_segments=5)

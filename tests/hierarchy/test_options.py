@@ -20,7 +20,7 @@ from compile_il.hierarchy.trajectories import collect
 from compile_il.model import Model
 from compile_il.model_files import _blank_scaling
 from compile_il.networks import Space
-from compile_il.objectives import new_skills
+from compile_il.new_skills import new_skills
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.running import AnySkills
 from compile_il.worlds import GridWorld, ReacherWorld

@@ -14,7 +14,8 @@ from compile_il.batches import batch_of
 from compile_il.config import Config, ConfigError
 from compile_il.demos import UNKNOWN
 from compile_il.measures import scaling_of, space_of
-from compile_il.objectives import make_losses, new_skills
+from compile_il.new_skills import new_skills
+from compile_il.objectives import make_losses
 
 LENGTHS = (5, 8, 2, 6, 7)
 CONFIG = Config(inference="relaxed", num_segments=3, num_skills=4, hidden_dim=6, num_iterations=2, batch_size=4)

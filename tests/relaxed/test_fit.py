@@ -18,7 +18,8 @@ from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import draw_levels
 from compile_il.measures import scaling_of, space_of
-from compile_il.objectives import make_losses, new_skills, temperature_at
+from compile_il.new_skills import new_skills
+from compile_il.objectives import make_losses, temperature_at
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import told_in
 from compile_il.worlds import make_world

@@ -11,7 +11,7 @@ from compile_il.batches import batch_of
 from compile_il.config import Config
 from compile_il.measures import scaling_of, space_of
 from compile_il.networks import Scaling, Space
-from compile_il.objectives import new_skills
+from compile_il.new_skills import new_skills
 from compile_il.relaxed.inference import infer_all
 from compile_il.relaxed.objective import stopping_losses
 from compile_il.relaxed.skills import RelaxedSkills
