@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, crew, learn, load_player, on_ray
+from compile_il.hierarchy import AgentConfig, HierarchyError, OnRay, crew, learn, load_player, ray_cluster
 from compile_il.hierarchy.agents import Situation
 from compile_il.hierarchy.crew import NobodyActsError
 from compile_il.hierarchy.env_actor import MakeEnv, stage_of
 from compile_il.hierarchy.learn import run_training
-from compile_il.hierarchy.on_ray import check_address
+from compile_il.hierarchy.ray_cluster import check_address
 from compile_il.training_log import read_log
 from compile_il.worlds import GridWorld
 from compile_il.worlds.gym import env_of
@@ -227,19 +227,19 @@ def test_what_was_learned_is_saved_where_nobody_acts(
 def test_a_token_is_shown_where_there_is_one(
     where: str, mode: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("RAY_AUTH_MODE", *on_ray.TOKEN_VARIABLES):
+    for name in ("RAY_AUTH_MODE", *ray_cluster.TOKEN_VARIABLES):
         # Set before it is taken away, so that it is put back to what it was, whatever is done to it in between.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setattr(on_ray, "TOKEN_FILE", tmp_path / "token")
+    monkeypatch.setattr(ray_cluster, "TOKEN_FILE", tmp_path / "token")
     if where == "file":
         (tmp_path / "token").write_text("a secret")
     if where == "variable":
         monkeypatch.setenv("RAY_AUTH_TOKEN", "a secret")
-    on_ray.show_token()
+    ray_cluster.show_token()
     assert os.environ.get("RAY_AUTH_MODE") == mode
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    on_ray.show_token()
+    ray_cluster.show_token()
     assert os.environ["RAY_AUTH_MODE"] == "disabled", "who says so has the last word"
 
 

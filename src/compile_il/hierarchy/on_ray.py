@@ -13,9 +13,6 @@ begins with fresh environments: it is determined too, but by where it was resume
 import dataclasses
 import functools
 import math
-import os
-import socket
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,21 +32,13 @@ from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.on_device import Statistics
 from compile_il.hierarchy.options import make_options
 from compile_il.hierarchy.player import Player
+from compile_il.hierarchy.ray_cluster import connect, require_ray
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.hierarchy.trajectories import Trajectory
 from compile_il.model import Model
 from compile_il.worlds.gym import env_of
 from compile_il.worlds.world import key_of
-
-CONNECT_SECONDS = 5.0
-TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-TOKEN_FILE = Path("~/.ray/auth_token")
-"""Where Ray keeps its own."""
-HTTP2_SETTINGS = 4
-"""The type of the frame that either side sends first; it stands in the fourth byte of the frame's header."""
-HTTP2_HEADER = 9
-HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0])
 
 
 class Progress(NamedTuple):
@@ -58,27 +47,6 @@ class Progress(NamedTuple):
     learned: Learned
     num_steps: Float[Array, ""]
     """Low-level steps so far. No integer: JAX's end at two thousand million."""
-
-
-def require_ray() -> Any:
-    """Ray, or an error that says how to get it."""
-    show_token()
-    try:
-        import ray
-    except ImportError as error:
-        raise HierarchyError('Ray is not installed: pip install "compile-il[ray]", or act on the device.') from error
-    return ray
-
-
-def show_token() -> None:
-    """Lets Ray send the token that this machine has, if any, to clusters that ask for it; others do not mind.
-
-    Newer versions start such clusters where there is a token; a program that names an address sends none, unless Ray
-    was told to before it was imported.
-    """
-    has_token = any(name in os.environ for name in TOKEN_VARIABLES) or TOKEN_FILE.expanduser().exists()
-    if has_token:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 class OnRay:
@@ -124,8 +92,8 @@ class OnRay:
         self._update = jax.jit(self.learner.update)
         self._num_actors = num_actors
         self._crew: Crew | None = None
-        self._ray, self._ours = require_ray(), False
-        self._connect(address)
+        self._ray = require_ray()
+        self._ours = connect(self._ray, address, num_actors)
         self._check_room()
         self._model = self._ray.put(pack(model))
         self._waiting: list[Trajectory] = []
@@ -219,28 +187,6 @@ class OnRay:
         make = self._ray.remote(**options)(_RemoteActor)
         return make.remote(self._make_env, self._model, self.config, seed, episodes)
 
-    def _connect(self, address: str | None) -> None:
-        if self._ray.is_initialized():
-            return
-        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        if address is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is to be sent to anybody
-            with warnings.catch_warnings():
-                # JAX warns of forks; Ray's are followed by the start of another program at once, which is no danger.
-                warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
-                # An actor that waits for a processor of its own would wait forever.
-                self._ray.init("local", num_cpus=self._num_actors, include_dashboard=False, **quiet)
-            self._ours = True
-            return
-        check_address(address)
-        try:
-            self._ray.init(address=address, **quiet)
-        except Exception as error:  # Ray has several classes for it
-            raise HierarchyError(
-                f"No Ray at {address} lets us in ({error}): start one with `ray start --head`. If it asks for a token, "
-                f"bring its {TOKEN_FILE} here, or set RAY_AUTH_MODE=disabled before you start it."
-            ) from error
-
 
 class _RemoteActor(EnvActor):
     """What Ray runs; models come to it as plain values and arrays."""
@@ -267,30 +213,6 @@ def unpack(packed: Any) -> Model | None:
         return None
     description, arrays = packed
     return build(description, arrays, Path("skills sent to an actor"))
-
-
-def check_address(address: str) -> None:
-    """Refuses an address where nobody answers, within seconds; Ray itself would wait for a minute."""
-    if address in ("auto", "local"):
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS) as connection:
-            _greet(connection)
-    except (OSError, ValueError) as error:
-        raise HierarchyError(
-            f"Nobody answers at {address} ({error}): give host:port of a Ray cluster's head, or auto, or leave it out."
-        ) from error
-
-
-def _greet(connection: socket.socket) -> None:
-    """Begins to speak HTTP/2, as gRPC does, which Ray is built on: somebody may take the call and say nothing."""
-    connection.sendall(HTTP2_GREETING)
-    answer = b""
-    while len(answer) < HTTP2_HEADER and (more := connection.recv(HTTP2_HEADER - len(answer))):
-        answer += more
-    if len(answer) < HTTP2_HEADER or answer[3] != HTTP2_SETTINGS:
-        raise OSError("what answers is not Ray")
 
 
 def _check_together(config: AgentConfig, env: gymnasium.Env[Any, Any], model: Model | None) -> None:
