@@ -21,10 +21,10 @@ import jax.numpy as jnp
 from rich.console import Console
 from rich.table import Table
 
-from compile_il.batches import draw_batch
 from compile_il.config import Config
 from compile_il.exact.objective import score_batch
 from compile_il.exact.recursion import exactly, log_likelihood
+from compile_il.fresh_batches import draw_batch
 from compile_il.objectives import make_losses
 from compile_il.relaxed.inference import infer_all
 from compile_il.relaxed.told import counts_in, told_in

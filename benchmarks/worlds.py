@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from tests.twins import grid_twin, reacher_twin
 
-from compile_il.batches import draw_batch, frame_budget
+from compile_il.batches import frame_budget
+from compile_il.fresh_batches import draw_batch
 from compile_il.generate import demonstrate, draw_levels
 from compile_il.results import Measurement
 from compile_il.sources import TRAINING_STEPS

@@ -13,18 +13,18 @@ from compile_il.batches import (
     Batch,
     acts,
     batch_of,
-    draw_batch,
     frame_budget,
     pick,
     rounded_batch,
     rows_filled_up,
-    unpack,
 )
 from compile_il.demos import UNKNOWN
 from compile_il.exact import objective
 from compile_il.exact.recursion import exactly
 from compile_il.exact.scores import Priors
+from compile_il.fresh_batches import draw_batch
 from compile_il.generate import observe_frames
+from compile_il.unpack import unpack
 from compile_il.worlds import GridWorld, SymbolsWorld
 from tests.exact.small import SMALL, small_model, vector_demos
 

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.actions import ActionCoding
-from compile_il.batches import Batch, unpack
+from compile_il.batches import Batch
 from compile_il.lstm import LSTMState
 from compile_il.memory import remember, remember_all
 from compile_il.networks import Embedding, Scaling, Space, make_embedding
+from compile_il.unpack import unpack
 
 
 class View(NamedTuple):

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from compile_il.batches import Batch, unpack
+from compile_il.batches import Batch
 from compile_il.exact.durations import LearnedWeight
 from compile_il.exact.effects import Effects
 from compile_il.exact.scores import StepScores
 from compile_il.networks import Space, halved
 from compile_il.policies import SkillPolicies, View
+from compile_il.unpack import unpack
 
 
 class Arrival(NamedTuple):

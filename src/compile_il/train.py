@@ -13,9 +13,10 @@ import optax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from compile_il.batches import Batch, Supervision, draw_batch, frame_budget
+from compile_il.batches import Batch, frame_budget
 from compile_il.config import PAPER_RATE, Config
 from compile_il.counts import labelled_counts
+from compile_il.fresh_batches import Supervision, draw_batch
 from compile_il.log_space import is_impossible
 from compile_il.loss import Loss
 from compile_il.measures import scaling_of

@@ -12,10 +12,11 @@ import pytest
 
 import compile_il as cil
 from compile_il import sources
-from compile_il.batches import Batch, batch_of, draw_batch
+from compile_il.batches import Batch, batch_of
 from compile_il.config import Config
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
+from compile_il.fresh_batches import draw_batch
 from compile_il.generate import draw_levels
 from compile_il.measures import scaling_of, space_of
 from compile_il.new_skills import new_skills

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from compile_il.batches import Batch, acts, unpack
+from compile_il.batches import Batch, acts
 from compile_il.exact.scores import StepScores
 from compile_il.lstm import LSTMState
 from compile_il.networks import Embedding, Space, halved
 from compile_il.policies import CodePolicy, SkillPolicies, View
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.termination import Termination
+from compile_il.unpack import unpack
 
 
 class Underway(NamedTuple):
