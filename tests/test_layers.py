@@ -78,3 +78,12 @@ def test_layers_do_not_know_those_above(part: str, never: set[str]) -> None:
     graph = imports_of_parts()
     assert never <= set(graph), "they are parts"
     assert not known_to(part, graph) & never
+
+
+def test_the_package_needs_nothing_else_of_the_repository() -> None:
+    """What is beside it here is not there where it is installed."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not {name.split(".")[0] for name in names} & {"benchmarks", "tests"}, path

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks import plain_toy
-from benchmarks.plain_toy import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
 
+from compile_il.experiments import plain_toy
+from compile_il.experiments.plain_toy import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
 from compile_il.experiments.symbols import Run, main, until_goal
 from tests.relaxed.alone import soft_segments
 

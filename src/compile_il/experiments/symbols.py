@@ -2,11 +2,10 @@
 
 The criterion is a reconstruction accuracy of 1.00 as the official code prints it, at least 0.995 on a fresh evaluation
 batch: each action is repeated by the code found for its step, under the discrete segmentation of the recognition model.
-The plain loop is `benchmarks/plain_toy.py`, so this runs where the repository is. Both sides have the same weights of
-the divergences, batches and learning rate. Their seeds take turns, since machines are not always equally busy, and
-for each pair of weights both compile anew, once for all seeds. Whether its operations are compiled one by one or all at
-once, the plain loop makes the same steps: it is trained in its fastest form, and of the others a few iterations are
-timed.
+The plain loop is `plain_toy.py`. Both sides have the same weights of the divergences, batches and learning rate. Their
+seeds take turns, since machines are not always equally busy, and for each pair of weights both compile anew, once for
+all seeds. Whether its operations are compiled one by one or all at once, the plain loop makes the same steps: it is
+trained in its fastest form, and of the others a few iterations are timed.
 
 python -m compile_il.experiments.symbols --out results/symbols.json
 """
@@ -23,12 +22,12 @@ from typing import Any
 import jax
 import numpy as np
 import tyro
-from benchmarks.plain_toy import LEARNING_RATE, Betas, Codes, Form, PlainToy, draw_sequences
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
 from compile_il.evaluate import TEST_SEED
 from compile_il.execute import reconstruct
+from compile_il.experiments.plain_toy import LEARNING_RATE, Betas, Codes, Form, PlainToy, draw_sequences
 from compile_il.generate import demonstrate
 from compile_il.results import Measurement
 from compile_il.sources import make_source

@@ -93,14 +93,17 @@ def new_params(key: PRNGKeyArray, codes: Codes) -> Params:
 
 
 def linear(params: Params, name: str, x: Array) -> Array:
+    """A layer by its name."""
     return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
 
 
 def two_layers(params: Params, name: str, x: Array) -> Array:
+    """A hidden layer and an output layer, as that code reads boundaries, codes and symbols."""
     return linear(params, f"{name}.out", jax.nn.relu(linear(params, f"{name}.hidden", x)))
 
 
 def lstm_cell(params: Params, x: Array, hidden: Array, cell: Array) -> tuple[Array, Array]:
+    """One step of the LSTM: its new output and its new cell."""
     gates = linear(params, "lstm.input", x) + linear(params, "lstm.state", hidden)
     write, keep, new, show = jnp.split(gates, 4, axis=-1)
     cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
@@ -165,6 +168,7 @@ def is_categorical(outputs: Array) -> bool:
 
 
 def sample_code(outputs: Array, key: PRNGKeyArray | None) -> Array:
+    """A code; without a key the most probable one, or the mean."""
     if is_categorical(outputs):
         return sample(outputs, key)
     mean, log_variance = jnp.split(outputs, 2, axis=1)
