@@ -25,7 +25,7 @@ import compile_il as cil
 from benchmarks.worlds import random_steps, rate
 from compile_il.config import Config
 from compile_il.generate import draw_levels
-from compile_il.hierarchy import AgentConfig, OnDevice, Training
+from compile_il.hierarchy import AgentConfig, AgentsState, OnDevice
 from compile_il.measures import scaling_of, space_of
 from compile_il.new_skills import new_skills
 from compile_il.results import Measurement
@@ -54,20 +54,20 @@ def steps_a_second(step: Callable[[Any, int], tuple[Any, Any]], start: Any, repe
     return repeats * int(last.num_steps.sum()) / (time.perf_counter() - began), last
 
 
-def acting_alone(training: OnDevice) -> Callable[[Training, int], tuple[Training, Any]]:
+def acting_alone(training: OnDevice) -> Callable[[AgentsState, int], tuple[AgentsState, Any]]:
     """Iterations without the updates."""
     config = training.config
     arrays, static = eqx.partition(training.arena, eqx.is_array)
 
     @jax.jit
-    def act(state: Training, arrays: Any, iteration: int) -> tuple[Training, Any]:
+    def act(state: AgentsState, arrays: Any, iteration: int) -> tuple[AgentsState, Any]:
         arena = eqx.combine(arrays, static)
 
-        def one_seed(state: Training, key: Any) -> tuple[Training, Any]:
+        def one_seed(state: AgentsState, key: Any) -> tuple[AgentsState, Any]:
             keys = jax.random.split(key, (config.num_environments, config.num_ticks))
             agent = training.learner.agent(state.learned.params)
             moments, ticks = jax.vmap(functools.partial(arena.unroll, agent))(state.moments, keys)
-            return Training(state.learned, moments), ticks.reward.sum()
+            return AgentsState(state.learned, moments), ticks.reward.sum()
 
         return jax.vmap(one_seed)(state, jax.random.split(jax.random.key(iteration), config.num_seeds))
 
@@ -80,7 +80,7 @@ def measure(config: AgentConfig, world: GridWorld, model: cil.Model | None, repe
     learning, last = steps_a_second(training.step, training.start(), repeats)
     act = acting_alone(training)
 
-    def step(state: Training, iteration: int) -> tuple[Training, Any]:
+    def step(state: AgentsState, iteration: int) -> tuple[AgentsState, Any]:
         state, total = act(state, iteration)
         return state, last._replace(total_reward=total)
 

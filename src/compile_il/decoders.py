@@ -16,7 +16,7 @@ from compile_il.exact.scores import Priors
 from compile_il.policies import SkillPolicies
 from compile_il.relaxed.discrete import HardSegments, segment
 from compile_il.relaxed.inference import Readout
-from compile_il.relaxed.objective import Seen, log_actions
+from compile_il.relaxed.objective import ActionEvidence, log_actions
 from compile_il.relaxed.prior import log_boundary_prior
 from compile_il.relaxed.samples import gaussian_kl, prior_mean
 from compile_il.relaxed.skills import RelaxedSkills
@@ -110,7 +110,9 @@ def decode_by_recognition(
     behind = (jnp.arange(times) >= begins[..., None]).astype(frames.inputs.dtype)
     evidence = skills.in_segments(frames, behind, lengths)[:, :, :-1]
 
-    def judge(hard: HardSegments, seen: Seen, begins: Int[Array, " M"], length: Int[Array, ""], told: Told) -> Found:
+    def judge(
+        hard: HardSegments, seen: ActionEvidence, begins: Int[Array, " M"], length: Int[Array, ""], told: Told
+    ) -> Found:
         codes, log_prior = codes_of(skills, hard, told)
         used = begins < length
         of_step = jnp.sum(jnp.arange(times - 1)[:, None] >= hard.ends[:-1], axis=1)
@@ -129,7 +131,7 @@ def decode_by_recognition(
             + jnp.sum(jnp.where(jnp.arange(most) < told.num_segments, log_prior, 0.0)),
         )
 
-    return jax.vmap(judge)(hard, Seen(evidence, frames.actions[:, :-1]), begins, lengths, told)
+    return jax.vmap(judge)(hard, ActionEvidence(evidence, frames.actions[:, :-1]), begins, lengths, told)
 
 
 class ChosenCodes(NamedTuple):

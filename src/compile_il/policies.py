@@ -21,7 +21,7 @@ from compile_il.networks import Embedding, Scaling, Space, make_embedding
 from compile_il.unpack import unpack
 
 
-class View(NamedTuple):
+class Percept(NamedTuple):
     """What policies know at a moment: a vector to act on, and what they remember, if they do."""
 
     seen: Float[Array, " hidden"]
@@ -78,22 +78,22 @@ class Eyes(eqx.Module):
         assert self.memory is not None, "without a memory, frames are seen one by one"
         return remember_all(self.memory, embedded, actions, masks, lengths)
 
-    def open(self, observation: Shaped[Array, "..."]) -> View:
-        """The view at the first observation."""
+    def open(self, observation: Shaped[Array, "..."]) -> Percept:
+        """What is known at the first observation."""
         return self._look(observation, jnp.zeros((self.actions.width,)), None)
 
-    def look(self, now: View, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> View:
+    def look(self, now: Percept, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Percept:
         """What is known after an action has led to an observation."""
         return self._look(observation, self.actions.vector(action), now.memory)
 
     def _look(
         self, observation: Shaped[Array, "..."], led_here: Float[Array, " width"], memory: LSTMState | None
-    ) -> View:
+    ) -> Percept:
         embedded = self.embedding(observation)
         if self.memory is None:
-            return View(embedded, None)
+            return Percept(embedded, None)
         state = remember(self.memory, memory, embedded, led_here)
-        return View(state.hidden.astype(embedded.dtype), state)
+        return Percept(state.hidden.astype(embedded.dtype), state)
 
 
 class SkillPolicies(eqx.Module):

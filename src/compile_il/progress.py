@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
 
 @runtime_checkable
-class Told(Protocol):
+class Status(Protocol):
     """How something stands."""
 
     def in_words(self) -> str:
@@ -68,7 +68,7 @@ class ProgressBar:
         """One more iteration."""
         self._bar.update(self._task, advance=1, description=self._words)
 
-    def tell(self, check: Told) -> None:
+    def tell(self, check: Status) -> None:
         """Shows the last scores."""
         self._words = check.in_words()
         self._bar.update(self._task, description=self._words)

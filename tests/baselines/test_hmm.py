@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from compile_il.baselines import HiddenMarkov, HiddenMarkovCuts, hmm
 from compile_il.baselines.features import Features, View
-from compile_il.baselines.hmm import Posterior, posterior_of
+from compile_il.baselines.hmm import StatePosterior, posterior_of
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.metrics import score_labels, step_labels
 from tests.baselines.cases import assert_found, plateaus
@@ -55,7 +55,7 @@ def test_boundaries_are_of_the_path_and_their_order_and_labels_of_the_posterior(
     num_segments: int, boundaries: list[int], states: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sure, likely, unlikely = [0.0, 1.0, 0.0], [0.62, 0.38, 0.0], [0.3, 0.7, 0.0]
-    believed = Posterior(
+    believed = StatePosterior(
         state_probs=np.array([sure, sure, likely, likely, unlikely, *[[0.0, 0.1, 0.9]] * 3]),
         change_probs=np.array([0.0, 0.1, 0.2, 0.7, 0.3, 0.6, 0.5, 0.1]),
     )

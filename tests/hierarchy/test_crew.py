@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compile_il.hierarchy import HierarchyError, crew
 from compile_il.hierarchy.crew import MOST_DEATHS, Crew, NobodyActsError
-from compile_il.hierarchy.env_actor import Counts, Episode, Unrolled
+from compile_il.hierarchy.env_actor import ActingCounts, EpisodeSoFar, Unrolled
 from compile_il.interrupts import StopRequest
 
 NUM_ENVIRONMENTS = 2
@@ -21,15 +21,15 @@ NUM_ENVIRONMENTS = 2
 class Actor:
     """Says what it was told, and where its environments are; their episodes end at every fourth item."""
 
-    def __init__(self, seed: int, episodes: list[Episode]):
+    def __init__(self, seed: int, episodes: list[EpisodeSoFar]):
         self.seed, self.episodes = seed, list(episodes)
         self.unroll = types.SimpleNamespace(remote=self._unroll)
 
     def _unroll(self, params: str, item: int) -> Any:
         told = f"actor {self.seed} with {params} at {item} from {self.episodes}"
-        after = [Episode(item // 4, (item, number)) for number in range(NUM_ENVIRONMENTS)]
+        after = [EpisodeSoFar(item // 4, (item, number)) for number in range(NUM_ENVIRONMENTS)]
         self.episodes = [one.then(other) for one, other in zip(self.episodes, after, strict=True)]
-        return Reference(Unrolled(told, Counts(), after))  # type: ignore[arg-type]
+        return Reference(Unrolled(told, ActingCounts(), after))  # type: ignore[arg-type]
 
 
 class Reference:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compile_il.hierarchy import AgentConfig, SkillEnv
-from compile_il.hierarchy.env_actor import EnvActor, Episode, MakeEnv, Unrolled, stage_of
+from compile_il.hierarchy.env_actor import EnvActor, EpisodeSoFar, MakeEnv, Unrolled, stage_of
 from compile_il.hierarchy.learner import Learner
 from compile_il.model import Model
 from compile_il.worlds import GridWorld
@@ -30,7 +30,7 @@ def seed_of(actor_seed: int, environment: int, episode: int) -> int:
     return int(np.random.SeedSequence([actor_seed, environment, episode]).generate_state(1)[0])
 
 
-def where(episodes: list[Episode], unrolled: Unrolled) -> list[Episode]:
+def where(episodes: list[EpisodeSoFar], unrolled: Unrolled) -> list[EpisodeSoFar]:
     """Where environments are that were there, after an unroll."""
     return [before.then(after) for before, after in zip(episodes, unrolled.episodes, strict=True)]
 
@@ -124,7 +124,7 @@ def test_another_actor_goes_on_where_one_was(agent: Any) -> None:
     make_env = functools.partial(env_of, world)
     params = fresh_params(config, make_env, model)
     actor = EnvActor(make_env, model, config, 3, seed=7)
-    episodes, longest, total_reward = [Episode()] * 3, 0, 0.0
+    episodes, longest, total_reward = [EpisodeSoFar()] * 3, 0, 0.0
     for item in range(0, 12, 2):
         other = EnvActor(make_env, model, config, 3, seed=7, episodes=episodes)
         expected = actor.unroll(params, item)
@@ -141,7 +141,7 @@ def test_one_that_cannot_get_there_goes_on_with_the_next_episode() -> None:
     config = dataclasses.replace(SMALL, agent="low-level")
     long, short = (functools.partial(gymnasium.make, "CartPole-v1", max_episode_steps=limit) for limit in (50, 4))
     params = fresh_params(config, long, None)
-    episodes = where([Episode()] * 2, EnvActor(long, None, config, 2, seed=0).unroll(params, 0))
+    episodes = where([EpisodeSoFar()] * 2, EnvActor(long, None, config, 2, seed=0).unroll(params, 0))
     assert [(episode.number, len(episode.options)) for episode in episodes] == [(0, 6), (0, 6)]
 
     actor = EnvActor(short, None, config, 2, seed=0, episodes=episodes)

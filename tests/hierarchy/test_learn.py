@@ -27,7 +27,7 @@ from compile_il.hierarchy.arena import Arena
 from compile_il.hierarchy.learn import run_training
 from compile_il.hierarchy.learner import learning_rates
 from compile_il.hierarchy.options import make_options
-from compile_il.hierarchy.playing import Best, play_all
+from compile_il.hierarchy.playing import Greedy, play_all
 from compile_il.hierarchy.skill_env import SkillEnv
 from compile_il.training_log import read_log
 from compile_il.worlds import GridWorld
@@ -257,7 +257,7 @@ def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
     player = learn(WORLD, model, config=SMALL, num_iterations=1, progress=False)
     options = make_options("hierarchical", WORLD, model)
     levels = draw_levels(WORLD, key_of(1), 6)
-    games = play_all(Arena(options, levels, WORLD, 0.9, 1), Best(player.agent), jax.random.key(0))
+    games = play_all(Arena(options, levels, WORLD, 0.9, 1), Greedy(player.agent), jax.random.key(0))
     choose, observe, step = eqx.filter_jit(player.agent.choose_best), jax.jit(WORLD.observe), jax.jit(WORLD.step)
     for number in range(6):
         level = jax.tree.map(lambda leaf, n=number: leaf[n], levels)

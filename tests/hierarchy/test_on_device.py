@@ -16,8 +16,8 @@ from compile_il.config import Config
 from compile_il.hierarchy import AgentConfig, Learned, Learner, OnDevice
 from compile_il.hierarchy.agents import TASK_KINDS, Situation
 from compile_il.hierarchy.env_actor import EnvActor, stage_of
-from compile_il.hierarchy.impala import Losses
-from compile_il.hierarchy.playing import Best, play_all
+from compile_il.hierarchy.impala import ImpalaLosses
+from compile_il.hierarchy.playing import Greedy, play_all
 from compile_il.hierarchy.trajectories import Trajectory, collect, trajectory_of
 from compile_il.worlds import GridWorld
 from compile_il.worlds.gym import env_of
@@ -117,11 +117,11 @@ def test_all_trajectories_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> N
     config = dataclasses.replace(SMALL, num_iterations=4, first_entropy_cost=0.5, entropy_cost=0.1)
     training = OnDevice(config, TwoStates(max_steps=10), MODEL)
 
-    def update(learned: Learned, batch: Trajectory, entropy_cost: jax.Array) -> tuple[Learned, Losses]:
+    def update(learned: Learned, batch: Trajectory, entropy_cost: jax.Array) -> tuple[Learned, ImpalaLosses]:
         """Learns nothing, and says what it was given."""
         valid = batch.outcomes.valid
         ends = jnp.sum(valid & (batch.outcomes.discounts == 0))
-        return learned, Losses(entropy_cost, 1.0 * jnp.sum(valid), 1.0 * ends, 1.0 * jnp.sum(valid))
+        return learned, ImpalaLosses(entropy_cost, 1.0 * jnp.sum(valid), 1.0 * ends, 1.0 * jnp.sum(valid))
 
     monkeypatch.setattr(training.learner, "update", update)
     _, curve = run(training, 0, 3)
@@ -184,7 +184,7 @@ def test_skills_are_stopped_while_learning_and_afterwards(max_skill_steps: int |
     policy = jax.tree.map(jnp.zeros_like, player.agent.policy)
     always = eqx.tree_at(lambda layer: layer.bias, policy, jnp.array([0.0, 0.0, 1.0]))
     player = dataclasses.replace(player, agent=eqx.tree_at(lambda agent: agent.policy, player.agent, always))
-    games = play_all(training.arena, Best(player.agent), jax.random.key(0))
+    games = play_all(training.arena, Greedy(player.agent), jax.random.key(0))
     assert (games.num_steps == 10).all()
     assert (games.num_skills == expected).all()
     played = player.evaluate(num_levels=config.num_levels, sample=False)

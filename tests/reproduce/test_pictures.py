@@ -14,7 +14,7 @@ from compile_il.reproduce.names import PictureFormat
 from compile_il.reproduce.pictures import drawn_from, pictures_of, save_picture
 from compile_il.reproduce.score_figures import COLORS, Dot, dots_of, draw_scores, methods_of
 from compile_il.reproduce.segment_figures import draw_segments
-from compile_il.reproduce.skill_figures import draw_skills, draw_terminations, observation_of
+from compile_il.reproduce.skill_figures import draw_skills, draw_terminations, observation_of_text
 from compile_il.reproduce.studies import make_study
 from compile_il.worlds.text import grid_text
 from tests.reproduce import made_up
@@ -57,7 +57,7 @@ def test_every_method_has_a_colour() -> None:
 
 
 def test_levels_come_back_from_text() -> None:
-    frame = observation_of(made_up.LEVEL)
+    frame = observation_of_text(made_up.LEVEL)
     assert frame.shape == (5, 5, 10 + 2)
     assert np.argwhere(frame[..., :-2]).tolist() == [[1, 2, 0], [3, 3, 1]]
     assert np.argwhere(frame[..., -1]).tolist() == [[1, 1]]

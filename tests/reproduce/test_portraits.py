@@ -197,7 +197,7 @@ def test_early_models_are_on_the_way_to_the_late_ones() -> None:
 
 def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored = parts.Part("scored", "symbols", Config())
-    monkeypatch.setattr(parts, "train_models", lambda part, *_: parts.Learned([model("exact")], 0.0, []))
+    monkeypatch.setattr(parts, "train_models", lambda part, *_: parts.TrainedPart([model("exact")], 0.0, []))
     monkeypatch.setattr(parts, "score_models", lambda part, *_: {"by": "score_models"})
     monkeypatch.setattr(portraits, "portray", lambda part, *_: {"by": "portray"})
     monkeypatch.setattr(parts, "commit", lambda: "abc")

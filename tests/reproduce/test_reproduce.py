@@ -150,7 +150,7 @@ def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monke
     assert len(found["curve"]["success"]) == len(found["played"]) == 2
     assert parts.run_part(part, tmp_path, print) == found
     assert studies.Study("figure5", "a title", (part,)).num_seeds == 2
-    assert (tmp_path / f"agents-{part.learning}").is_dir()
+    assert (tmp_path / f"agents-{part.learning_hash}").is_dir()
 
 
 def test_agents_begin_anew_once_settings_have_changed() -> None:
@@ -162,10 +162,10 @@ def test_agents_begin_anew_once_settings_have_changed() -> None:
         dataclasses.replace(part, agent=dataclasses.replace(part.agent, learning_rate=1e-3)),
         dataclasses.replace(part, config=dataclasses.replace(TINY, num_skills=4)),
     ]
-    assert len({other.learning for other in [part, *others]}) == 6
-    assert dataclasses.replace(part, num_test=part.num_test + 1).learning == part.learning
+    assert len({other.learning_hash for other in [part, *others]}) == 6
+    assert dataclasses.replace(part, num_test=part.num_test + 1).learning_hash == part.learning_hash
     alone = [dataclasses.replace(one, agent=AgentConfig(agent="low-level")) for one in (part, others[-1])]
-    assert alone[0].learning == alone[1].learning
+    assert alone[0].learning_hash == alone[1].learning_hash
 
 
 def figures(found: dict[str, Any]) -> Any:
@@ -287,9 +287,9 @@ def test_surprisal_has_boundaries_only(tmp_path: Path) -> None:
 def test_there_are_three_tasks_whatever_the_number_of_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Trainer] = []
 
-    def untrained(trainer: Trainer, *_: Any) -> parts.Learned:
+    def untrained(trainer: Trainer, *_: Any) -> parts.TrainedPart:
         trained.append(trainer)
-        return parts.Learned(trainer.models(trainer.start()), 0.0, [])
+        return parts.TrainedPart(trainer.models(trainer.start()), 0.0, [])
 
     monkeypatch.setattr(parts, "train", untrained)
     fewer = dataclasses.replace(PART, config=dataclasses.replace(TINY, num_segments=2), as_trained=True)

@@ -11,7 +11,7 @@ import pytest
 from compile_il.config import Config
 from compile_il.reproduce import parts, versions
 from compile_il.reproduce.page import provenance
-from compile_il.reproduce.versions import FILE, UNKNOWN, commits_of
+from compile_il.reproduce.versions import FILE, UNKNOWN_VERSION, commits_of
 from compile_il.train import Trainer
 from tests.reproduce import made_up
 
@@ -47,8 +47,8 @@ def test_those_that_trained_are_told_beside_the_one_that_scored(
     assert run("c") == by_two, "done before"
     assert steps == [0, 1, 2, 3]
     # Trainings of versions that did not write their names down.
-    (tmp_path / PART.training / FILE).unlink()
-    assert run("c", num_test=5)["trained_by"] == [UNKNOWN]
+    (tmp_path / PART.training_hash / FILE).unlink()
+    assert run("c", num_test=5)["trained_by"] == [UNKNOWN_VERSION]
 
 
 def test_one_version_alone_is_told_once(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_one_version_alone_is_told_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["", "[", "{}", "[]", "[1]"])
 def test_a_list_that_is_damaged_names_nobody(damage: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(damage)
-    assert commits_of(tmp_path) == [UNKNOWN]
-    assert versions.sign(tmp_path, [UNKNOWN]) == commits_of(tmp_path) == [UNKNOWN, versions.commit()]
+    assert commits_of(tmp_path) == [UNKNOWN_VERSION]
+    assert versions.sign(tmp_path, [UNKNOWN_VERSION]) == commits_of(tmp_path) == [UNKNOWN_VERSION, versions.commit()]
 
 
 def test_the_page_tells_them(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class HiddenMarkovCuts:
         return inner, mass.argmax(axis=1)[segment_index].astype(np.int32)
 
 
-class Posterior(NamedTuple):
+class StatePosterior(NamedTuple):
     """What is believed of each step after having seen all."""
 
     state_probs: Float[np.ndarray, "T K"]
@@ -121,7 +121,7 @@ class Posterior(NamedTuple):
     """P(z_t ≠ z_{t-1} | x); zero at the first step."""
 
 
-def posterior_of(model: Any, rows: Float[np.ndarray, "T D"]) -> Posterior:
+def posterior_of(model: Any, rows: Float[np.ndarray, "T D"]) -> StatePosterior:
     """Forward and backward sums over all paths; hmmlearn keeps the second of these probabilities to itself.
 
     With α_t(k) = p(x_0..x_t, z_t = k) and β_t(k) = p(x_{t+1}.. | z_t = k),
@@ -142,7 +142,7 @@ def posterior_of(model: Any, rows: Float[np.ndarray, "T D"]) -> Posterior:
     log_total = logsumexp(forward[-1])
     stay = forward[:-1] + np.diagonal(log_next) + emission[1:] + backward[1:] - log_total
     change_probs = 1 - np.exp(logsumexp(stay, axis=1))
-    return Posterior(np.exp(forward + backward - log_total), np.append(0.0, np.clip(change_probs, 0, 1)))
+    return StatePosterior(np.exp(forward + backward - log_total), np.append(0.0, np.clip(change_probs, 0, 1)))
 
 
 @contextmanager

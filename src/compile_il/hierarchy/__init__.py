@@ -2,7 +2,7 @@
 
 from compile_il.hierarchy.learn import learn
 from compile_il.hierarchy.learner import Learned, Learner
-from compile_il.hierarchy.on_device import OnDevice, Statistics, Training
+from compile_il.hierarchy.on_device import AgentsState, OnDevice, Statistics
 from compile_il.hierarchy.on_ray import OnRay
 from compile_il.hierarchy.options import Actions, ActionsAndSkills, make_options
 from compile_il.hierarchy.player import Played, Player, load_player
@@ -13,6 +13,7 @@ __all__ = [
     "Actions",
     "ActionsAndSkills",
     "AgentConfig",
+    "AgentsState",
     "HierarchyError",
     "Learned",
     "Learner",
@@ -22,7 +23,6 @@ __all__ = [
     "Player",
     "SkillEnv",
     "Statistics",
-    "Training",
     "learn",
     "load_player",
     "make_options",

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from compile_il.hierarchy.env_actor import Episode, Unrolled
+from compile_il.hierarchy.env_actor import EpisodeSoFar, Unrolled
 from compile_il.hierarchy.settings import HierarchyError
 from compile_il.interrupts import stop_is_requested
 
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 60.0
 MOST_DEATHS = 3
 """Actors of one slot that may die at the same item; with more, something else must be wrong."""
 
-MakeActor = Callable[[int, list[Episode]], Any]
+MakeActor = Callable[[int, list[EpisodeSoFar]], Any]
 """From a slot's seed, and from where its environments are, to Ray's handle of an actor."""
 
 
@@ -39,7 +39,7 @@ class Slot:
     """A place for an actor, and all that a new one needs to do what the old one would have done."""
 
     seed: int
-    episodes: list[Episode]
+    episodes: list[EpisodeSoFar]
     """Where the environments were before the item under way."""
     item: int
     params: Any
@@ -71,7 +71,7 @@ class Crew:
             *(gone.ObjectLostError, gone.OutOfMemoryError),
         )
         self._arrived: dict[int, Unrolled] = {}
-        fresh = [Episode()] * num_environments
+        fresh = [EpisodeSoFar()] * num_environments
         self._slots = [
             Slot(seed, fresh, item, params, actor=make_actor(seed, fresh)) for item, seed in enumerate(seeds)
         ]

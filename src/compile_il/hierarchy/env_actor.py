@@ -75,7 +75,7 @@ def stage_of(env: gymnasium.Env[Any, Any], config: AgentConfig) -> Stage:
     )
 
 
-class Counts(NamedTuple):
+class ActingCounts(NamedTuple):
     """What happened while acting; can be added up."""
 
     num_steps: int = 0
@@ -86,13 +86,13 @@ class Counts(NamedTuple):
     total_reward: float = 0.0
     """Of the episodes that ended, not discounted."""
 
-    def plus(self, other: "Counts") -> "Counts":
+    def plus(self, other: "ActingCounts") -> "ActingCounts":
         """Both together."""
-        total: Counts = jax.tree.map(lambda a, b: a + b, self, other)
+        total: ActingCounts = jax.tree.map(lambda a, b: a + b, self, other)
         return total
 
 
-class Episode(NamedTuple):
+class EpisodeSoFar(NamedTuple):
     """How far an environment has come: all that is needed to bring another one to the same place."""
 
     number: int = 0
@@ -100,9 +100,9 @@ class Episode(NamedTuple):
     options: tuple[int, ...] = ()
     """Taken in it so far; of what an unroll gives, those of that unroll."""
 
-    def then(self, later: "Episode") -> "Episode":
+    def then(self, later: "EpisodeSoFar") -> "EpisodeSoFar":
         """Where it is after an unroll."""
-        return later if later.number != self.number else Episode(self.number, self.options + later.options)
+        return later if later.number != self.number else EpisodeSoFar(self.number, self.options + later.options)
 
 
 class Unrolled(NamedTuple):
@@ -110,8 +110,8 @@ class Unrolled(NamedTuple):
 
     trajectory: Trajectory
     """Of each environment, stacked along the first axis."""
-    counts: Counts
-    episodes: list[Episode]
+    counts: ActingCounts
+    episodes: list[EpisodeSoFar]
     """How far each environment has come meanwhile."""
 
 
@@ -134,7 +134,7 @@ class EnvActor:
         config: AgentConfig,
         num_environments: int,
         seed: int,
-        episodes: Sequence[Episode] | None = None,
+        episodes: Sequence[EpisodeSoFar] | None = None,
     ):
         self._config, self._seed, self._key = config, seed, key_of(seed)
         envs = [make_env() for _ in range(num_environments)]
@@ -150,7 +150,7 @@ class EnvActor:
         self._seen: list[tuple[Any, dict[str, Any]]] = [(None, {})] * num_environments
         self._earned, self._episode_numbers = np.zeros(num_environments), [0] * num_environments
         self._taken: list[list[int]] = [[] for _ in envs]
-        for number, episode in enumerate(episodes or [Episode()] * num_environments):
+        for number, episode in enumerate(episodes or [EpisodeSoFar()] * num_environments):
             self._replay(number, episode)
 
         def choose(params: Any, situations: Situation, key: Any, tick: Any) -> Choice:
@@ -168,7 +168,7 @@ class EnvActor:
         """
         params = jax.tree.unflatten(self._treedef, [jnp.asarray(leaf) for leaf in leaves])
         key, self._taken = jax.random.fold_in(self._key, item), [[] for _ in self._envs]
-        situations, choices, results, total = [self._situations()], [], [], Counts()
+        situations, choices, results, total = [self._situations()], [], [], ActingCounts()
         for tick in range(self._config.trajectory_length):
             choice: Choice = jax.tree.map(np.asarray, self._choose(params, situations[-1], key, tick))
             steps = [self._run(number, int(option)) for number, option in enumerate(choice.option)]
@@ -185,7 +185,7 @@ class EnvActor:
             log_probs=np.stack([choice.log_prob for choice in choices], axis=1),  # type: ignore[arg-type]
             outcomes=Outcomes(rewards, discounts, np.ones(rewards.shape, bool)),  # type: ignore[arg-type]
         )
-        episodes = [Episode(*ep) for ep in zip(self._episode_numbers, map(tuple, self._taken), strict=True)]
+        episodes = [EpisodeSoFar(*ep) for ep in zip(self._episode_numbers, map(tuple, self._taken), strict=True)]
         return Unrolled(trajectory, total, episodes)
 
     def _begin(self, number: int, episode_number: int) -> None:
@@ -194,7 +194,7 @@ class EnvActor:
         self._seen[number] = self._envs[number].reset(seed=int(seed))
         self._earned[number], self._episode_numbers[number], self._taken[number] = 0.0, episode_number, []
 
-    def _replay(self, number: int, episode: Episode) -> None:
+    def _replay(self, number: int, episode: EpisodeSoFar) -> None:
         """Brings an environment to where another one was, whose episode had not ended.
 
         If this one ends, then its seed does not determine it, and there is no such place: the next episode has begun.
@@ -205,7 +205,7 @@ class EnvActor:
             if counts.num_episodes:
                 return
 
-    def _run(self, number: int, option: int) -> tuple[float, float, Counts]:
+    def _run(self, number: int, option: int) -> tuple[float, float, ActingCounts]:
         """Runs an option to its end, and begins anew after an episode's: its reward and discount, and what happened."""
         env = self._envs[number]
         observation, reward, terminated, truncated, info = env.step(option)
@@ -213,7 +213,7 @@ class EnvActor:
         about = info if self._has_skills else {}
         self._earned[number] += about.get("total_reward", reward)
         self._taken[number].append(option)
-        counts = Counts(
+        counts = ActingCounts(
             num_steps=about.get("num_steps", 1),
             num_decisions=1,
             num_skills=int(option >= self._stage.num_actions),

@@ -26,7 +26,7 @@ class Targets(NamedTuple):
     """How much better a choice was than what the baseline expected, with its importance weight."""
 
 
-class Losses(NamedTuple):
+class ImpalaLosses(NamedTuple):
     """Sums over the valid decisions of a trajectory."""
 
     policy: Float[Array, ""]
@@ -93,7 +93,7 @@ def held_back(
     return jnp.where(gone, 0.0, advantages)
 
 
-def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = None) -> Losses:
+def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = None) -> ImpalaLosses:
     """Sums over the valid decisions of a trajectory, in which gradients flow through V and π alone.
 
     policy    -Σ A_n log π(o_n | s_n), where A_n are held back
@@ -110,7 +110,7 @@ def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = N
     targets = vtrace(values, trajectory.outcomes.rewards, trajectory.outcomes.discounts, weights)
     advantages = held_back(targets.advantages, weights, max_change)
     entropies = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=1)
-    return Losses(
+    return ImpalaLosses(
         policy=-jnp.sum(jnp.where(valid, chosen * advantages, 0.0)),
         baseline=0.5 * jnp.sum(jnp.where(valid, (targets.values - outputs.value[:-1]) ** 2, 0.0)),
         entropy=jnp.sum(jnp.where(valid, entropies, 0.0)),

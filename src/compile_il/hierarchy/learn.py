@@ -41,7 +41,7 @@ NUM_VALIDATION = 256
 """Levels on which seeds are compared at the end."""
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """How learning went since the row before, for one seed or on average over several."""
 
     iteration: int
@@ -246,7 +246,7 @@ def _moment(training: OnDevice | OnRay, run: UnderWay[Learning]) -> _Moment:
     return _Moment(run.seconds, training.config.num_seeds * training.num_steps(run.state.state, run.iteration))
 
 
-def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second: float) -> list[Row]:
+def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second: float) -> list[LogRow]:
     """One for each seed."""
     found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), run.state.happened)
     episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
@@ -254,7 +254,7 @@ def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second:
     decisions = np.where(found.num_decisions > 0, found.num_decisions, np.nan)
     learned = np.where(found.num_decisions > 0, float(run.state.num_iterations), np.nan)
     return [
-        Row(
+        LogRow(
             iteration=run.iteration,
             seconds=round(run.seconds, 2),
             seed=seed,
@@ -270,11 +270,11 @@ def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second:
     ]
 
 
-def _tell(run: UnderWay[Any], rows: list[Row], bar: ProgressBar) -> None:
+def _tell(run: UnderWay[Any], rows: list[LogRow], bar: ProgressBar) -> None:
     best = max(rows, key=lambda row: np.nan_to_num(row.success, nan=-1.0))
     names = ("success", "reward", "skill_share", "entropy", "baseline_loss")
     means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
-    average = Row(**(best._asdict() | means))
+    average = LogRow(**(best._asdict() | means))
     bar.tell(average)
     if run.log is not None:
         run.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})

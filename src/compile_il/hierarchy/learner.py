@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.hierarchy.agents import Agent
-from compile_il.hierarchy.impala import Losses, losses_of
+from compile_il.hierarchy.impala import ImpalaLosses, losses_of
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.hierarchy.trajectories import Trajectory
 from compile_il.worlds.world import key_of
@@ -56,7 +56,7 @@ class Learner:
 
     def update(
         self, learned: Learned, batch: Trajectory, entropy_cost: Float[Array, ""] | float
-    ) -> tuple[Learned, Losses]:
+    ) -> tuple[Learned, ImpalaLosses]:
         """One step of Adam on a batch of trajectories, stacked along the first axis; the losses are means.
 
             loss = policy + c_baseline * baseline - c_entropy * entropy, each a mean over all valid decisions
@@ -64,12 +64,12 @@ class Learner:
         Deviation: IMPALA sums. Adam takes out constant factors, and means do not depend on how long options are.
         """
 
-        def loss(params: Any) -> tuple[Float[Array, ""], Losses]:
+        def loss(params: Any) -> tuple[Float[Array, ""], ImpalaLosses]:
             losses_of_one = functools.partial(losses_of, self.agent(params), max_change=self.config.max_change)
             each = jax.vmap(losses_of_one)(batch)
-            sums: Losses = jax.tree.map(jnp.sum, each)
+            sums: ImpalaLosses = jax.tree.map(jnp.sum, each)
             count = jnp.maximum(sums.num_decisions, 1)
-            mean = Losses(sums.policy / count, sums.baseline / count, sums.entropy / count, sums.num_decisions)
+            mean = ImpalaLosses(sums.policy / count, sums.baseline / count, sums.entropy / count, sums.num_decisions)
             costs = self.config.baseline_cost * mean.baseline - entropy_cost * mean.entropy
             return mean.policy + costs, mean
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.generate import draw_levels
 from compile_il.hierarchy.arena import Arena, Moment, TaskWorld, Tick
-from compile_il.hierarchy.impala import Losses
+from compile_il.hierarchy.impala import ImpalaLosses
 from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.options import make_options
 from compile_il.hierarchy.player import Player, agent_maker, make_arena
@@ -27,7 +27,7 @@ from compile_il.train import by_seed
 from compile_il.worlds.world import key_of
 
 
-class Training(NamedTuple):
+class AgentsState(NamedTuple):
     """All that training remembers from one iteration to the next; seeds are stacked along the first axis."""
 
     learned: Learned
@@ -95,15 +95,15 @@ class OnDevice:
         self._start = jax.jit(self._begin_all)
         self._step = jax.jit(self._iterate_all, donate_argnums=0)
 
-    def start(self) -> Training:
+    def start(self) -> AgentsState:
         """Fresh agents, each in environments of its own."""
         return self._start(self._arrays)
 
-    def step(self, state: Training, iteration: int) -> tuple[Training, Statistics]:
+    def step(self, state: AgentsState, iteration: int) -> tuple[AgentsState, Statistics]:
         """Acting in all environments of all seeds, and the updates that follow. The state that is given is used up."""
         return self._step(state, self._arrays, iteration)
 
-    def num_steps(self, state: Training, iteration: int) -> float:
+    def num_steps(self, state: AgentsState, iteration: int) -> float:
         """Low-level steps of each seed so far."""
         del state
         return iteration * self.config.num_environments * self.config.num_ticks
@@ -111,35 +111,37 @@ class OnDevice:
     def close(self) -> None:
         """Nothing: all is in this process."""
 
-    def players(self, state: Training) -> list[Player]:
+    def players(self, state: AgentsState) -> list[Player]:
         """What each seed has learned, in single precision."""
         full = dataclasses.replace(self.config, half_precision=False)
         learner = Learner(full, agent_maker(full, self.world, self.model))
         seeds = [jax.tree.map(lambda leaf, n=n: leaf[n], state.learned.params) for n in range(self.config.num_seeds)]
         return [Player(learner.agent(params), self.config, self.world, self.model) for params in seeds]
 
-    def _begin_all(self, arrays: Any) -> Training:
+    def _begin_all(self, arrays: Any) -> AgentsState:
         arena = eqx.combine(arrays, self._static)
 
-        def begin(key: PRNGKeyArray) -> Training:
+        def begin(key: PRNGKeyArray) -> AgentsState:
             agent_key, arena_key = jax.random.split(key)
             learned = self.learner.start(agent_key)
             keys = jax.random.split(arena_key, self.config.num_environments)
-            return Training(learned, jax.vmap(functools.partial(arena.begin, self.learner.agent(learned.params)))(keys))
+            return AgentsState(
+                learned, jax.vmap(functools.partial(arena.begin, self.learner.agent(learned.params)))(keys)
+            )
 
         return by_seed(begin, self.config.num_seeds)(jax.random.split(self._start_key, self.config.num_seeds))
 
     def _iterate_all(
-        self, state: Training, arrays: Any, iteration: Int[Array, ""] | int
-    ) -> tuple[Training, Statistics]:
+        self, state: AgentsState, arrays: Any, iteration: Int[Array, ""] | int
+    ) -> tuple[AgentsState, Statistics]:
         keys = jax.random.split(jax.random.fold_in(self._acting_key, iteration), self.config.num_seeds)
         cost = self.learner.entropy_cost(iteration)
         iterate = functools.partial(self._iterate, eqx.combine(arrays, self._static), cost)
         return by_seed(iterate, self.config.num_seeds)(state, keys)
 
     def _iterate(
-        self, arena: Arena, entropy_cost: Float[Array, ""], state: Training, key: PRNGKeyArray
-    ) -> tuple[Training, Statistics]:
+        self, arena: Arena, entropy_cost: Float[Array, ""], state: AgentsState, key: PRNGKeyArray
+    ) -> tuple[AgentsState, Statistics]:
         """One iteration of one seed."""
         config = self.config
         keys = jax.random.split(key, (config.num_environments, config.num_ticks))
@@ -150,15 +152,15 @@ class OnDevice:
         shape = (config.num_environments // config.batch_size, config.batch_size)
         batches = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
-        def update(learned: Learned, batch: Any) -> tuple[Learned, Losses]:
+        def update(learned: Learned, batch: Any) -> tuple[Learned, ImpalaLosses]:
             batch = jax.vmap(functools.partial(trajectory_of, arena))(*batch)
             return self.learner.update(learned, batch, entropy_cost)
 
         learned, losses = jax.lax.scan(update, state.learned, batches)
-        return Training(learned, moments), _statistics(arena, ticks, losses)
+        return AgentsState(learned, moments), _statistics(arena, ticks, losses)
 
 
-def _statistics(arena: Arena, ticks: Tick, losses: Losses) -> Statistics:
+def _statistics(arena: Arena, ticks: Tick, losses: ImpalaLosses) -> Statistics:
     by_skill = ticks.ended & (ticks.decision.option >= arena.options.num_actions)
     return Statistics(
         num_steps=jnp.array(ticks.ended.size),

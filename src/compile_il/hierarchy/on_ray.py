@@ -26,8 +26,8 @@ from jaxtyping import Array, Float
 from compile_il.array_names import named_leaves
 from compile_il.hierarchy.arena import TaskWorld
 from compile_il.hierarchy.crew import Crew
-from compile_il.hierarchy.env_actor import Counts, EnvActor, Episode, MakeEnv, stage_of
-from compile_il.hierarchy.impala import Losses
+from compile_il.hierarchy.env_actor import ActingCounts, EnvActor, EpisodeSoFar, MakeEnv, stage_of
+from compile_il.hierarchy.impala import ImpalaLosses
 from compile_il.hierarchy.learner import Learned, Learner
 from compile_il.hierarchy.on_device import Statistics
 from compile_il.hierarchy.options import make_options
@@ -95,7 +95,7 @@ class OnRay:
         self._ray = require_ray()
         self._ours = connect(self._ray, address, num_actors)
         self._check_room()
-        self._model = self._ray.put(pack(model))
+        self._model = self._ray.put(pack_model(model))
         self._waiting: list[Trajectory] = []
 
     def start(self) -> Progress:
@@ -105,8 +105,8 @@ class OnRay:
     def step(self, state: Progress, iteration: int) -> tuple[Progress, Statistics]:
         """As many trajectories as there are environments, and the updates that follow from them."""
         config, learned = self.config, state.learned
-        cost, total = self.learner.entropy_cost(iteration), Counts()
-        losses: list[Losses] = []
+        cost, total = self.learner.entropy_cost(iteration), ActingCounts()
+        losses: list[ImpalaLosses] = []
         for _ in range(config.num_environments // config.batch_size):
             batch, counts = self._gather(learned, iteration)
             learned, loss = self._update(learned, batch, cost)
@@ -148,12 +148,12 @@ class OnRay:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _gather(self, learned: Learned, iteration: int) -> tuple[Trajectory, Counts]:
+    def _gather(self, learned: Learned, iteration: int) -> tuple[Trajectory, ActingCounts]:
         """A batch of trajectories, in the order in which they were dealt; actors go on with the newest parameters."""
         newest = self._ray.put([np.asarray(leaf) for leaf in jax.tree.leaves(learned.params)])
         if self._crew is None:
             self._crew = self._new_crew(newest, iteration)
-        total = Counts()
+        total = ActingCounts()
         while len(self._waiting) < self.config.batch_size:
             found = self._crew.take(newest)
             total = total.plus(found.counts)
@@ -181,7 +181,7 @@ class OnRay:
         ]
         return Crew(self._ray, self._new_actor, seeds, share, params)
 
-    def _new_actor(self, seed: int, episodes: list[Episode]) -> Any:
+    def _new_actor(self, seed: int, episodes: list[EpisodeSoFar]) -> Any:
         """An actor that goes on from there; the learner's device is not for it."""
         options = {"num_cpus": 1, "runtime_env": {"env_vars": {"JAX_PLATFORMS": "cpu"}}}
         make = self._ray.remote(**options)(_RemoteActor)
@@ -191,11 +191,11 @@ class OnRay:
 class _RemoteActor(EnvActor):
     """What Ray runs; models come to it as plain values and arrays."""
 
-    def __init__(self, make_env: MakeEnv, packed: Any, config: AgentConfig, seed: int, episodes: list[Episode]):
-        super().__init__(make_env, unpack(packed), config, len(episodes), seed, episodes)
+    def __init__(self, make_env: MakeEnv, packed: Any, config: AgentConfig, seed: int, episodes: list[EpisodeSoFar]):
+        super().__init__(make_env, unpack_model(packed), config, len(episodes), seed, episodes)
 
 
-def pack(model: Model | None) -> Any:
+def pack_model(model: Model | None) -> Any:
     """A model as plain values and arrays."""
     from compile_il.model_files import describe
 
@@ -205,7 +205,7 @@ def pack(model: Model | None) -> Any:
     return describe(model), {name: np.asarray(array) for name, array in arrays.items()}
 
 
-def unpack(packed: Any) -> Model | None:
+def unpack_model(packed: Any) -> Model | None:
     """The model again."""
     from compile_il.model_files import build
 

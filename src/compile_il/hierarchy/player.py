@@ -21,7 +21,7 @@ from compile_il.generate import draw_levels
 from compile_il.hierarchy.agents import NO_TASK, TASK_KINDS, Agent, Situation
 from compile_il.hierarchy.arena import Arena, Chooser, TaskWorld
 from compile_il.hierarchy.options import Options, make_options, observation_of
-from compile_il.hierarchy.playing import Best, play_all
+from compile_il.hierarchy.playing import Greedy, play_all
 from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.model import Model
 from compile_il.runs import AGENT_FOLDER
@@ -85,7 +85,7 @@ class Player:
         options = make_options(self.config.agent, self.world, self.model)
         levels = draw_levels(self.world, key_of(seed), num_levels)
         arena = make_arena(self.config, self.world, options, levels)
-        chooser: Chooser = self.agent if sample else Best(self.agent)
+        chooser: Chooser = self.agent if sample else Greedy(self.agent)
         games = jax.tree.map(np.asarray, play_all(arena, chooser, key_of(seed)))
         return Played(
             success=float(games.success.mean()),

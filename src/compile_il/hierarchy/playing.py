@@ -12,7 +12,7 @@ from compile_il.hierarchy.agents import Agent, Choice, Situation
 from compile_il.hierarchy.arena import Arena, Chooser, Moment
 
 
-class Best(eqx.Module):
+class Greedy(eqx.Module):
     """An agent that no longer explores."""
 
     agent: Agent

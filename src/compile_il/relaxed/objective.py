@@ -50,7 +50,7 @@ class LossTerms(NamedTuple):
     boundaries: Float[Array, ""]
 
 
-class Seen(NamedTuple):
+class ActionEvidence(NamedTuple):
     """What policies go by in one demonstration, or in each of a batch, along an axis before these."""
 
     evidence: Float[Array, "*axes T outputs"]
@@ -94,7 +94,7 @@ def relaxed_losses(
     if isinstance(skills.policies, SkillPolicies):
         codes = categorical_codes(evidence, found, told, code_keys, temperature, settings.beta_codes)
     else:
-        seen = Seen(evidence, frames.actions[:, :-1])
+        seen = ActionEvidence(evidence, frames.actions[:, :-1])
         codes = gaussian_codes(skills.policies, seen, found, told, code_keys, settings.beta_codes)
     terms = jax.vmap(functools.partial(loss_terms, settings=settings))(found, codes, told, lengths)
     return sum_of({**terms._asdict(), "termination": stopping_losses(skills, frames, found, told, lengths)})
@@ -131,7 +131,7 @@ def categorical_codes(
 
 
 def gaussian_codes(
-    policy: CodePolicy, seen: Seen, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
+    policy: CodePolicy, seen: ActionEvidence, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
 ) -> Codes:
     """Samples that one policy reads; in half of the demonstrations, drawn anew each time, told codes themselves.
 
@@ -159,7 +159,7 @@ def relaxed_codes(
     return jnp.where(told[..., None] >= 0, known, relax(logits, gumbel, temperature))
 
 
-def read_with_codes(policy: CodePolicy, seen: Seen, codes: Float[Array, "B M D"]) -> Float[Array, "B M T"]:
+def read_with_codes(policy: CodePolicy, seen: ActionEvidence, codes: Float[Array, "B M D"]) -> Float[Array, "B M T"]:
     """Log π(a_t | s_t, z_i)."""
     by_time = jax.vmap(policy.log_prob, in_axes=(0, 0, None))
     by_segment = jax.vmap(by_time, in_axes=(0, None, 0))
@@ -168,7 +168,10 @@ def read_with_codes(policy: CodePolicy, seen: Seen, codes: Float[Array, "B M D"]
 
 
 def log_actions(
-    policies: SkillPolicies | CodePolicy, seen: Seen, codes: Shaped[Array, "M ..."], segments: Int[Array, " T"]
+    policies: SkillPolicies | CodePolicy,
+    seen: ActionEvidence,
+    codes: Shaped[Array, "M ..."],
+    segments: Int[Array, " T"],
 ) -> Float[Array, " T"]:
     """Log π(a_t | s_t, z) of each step of one demonstration, with the code of the segment that it is in."""
     num_rows, num_steps = seen.evidence.shape[:2]

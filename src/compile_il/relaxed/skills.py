@@ -11,7 +11,7 @@ from compile_il.batches import Batch, acts
 from compile_il.exact.scores import StepScores
 from compile_il.lstm import LSTMState
 from compile_il.networks import Embedding, Space, halved
-from compile_il.policies import CodePolicy, SkillPolicies, View
+from compile_il.policies import CodePolicy, Percept, SkillPolicies
 from compile_il.relaxed.recognition import Recognition
 from compile_il.relaxed.termination import Termination
 from compile_il.unpack import unpack
@@ -20,7 +20,7 @@ from compile_il.unpack import unpack
 class Underway(NamedTuple):
     """What is remembered while a skill runs."""
 
-    view: View
+    percept: Percept
     state: LSTMState
     """Of the termination policy, which forgets when a skill ends."""
 
@@ -113,17 +113,17 @@ class RelaxedSkills(eqx.Module):
     def follow(self, now: Underway, observation: Shaped[Array, "..."]) -> Underway:
         """Where one skill has ended and the next begins: the termination policy starts anew, and policies may too."""
         eyes = self.policies.eyes
-        view = eyes.open(observation) if eyes.forgetful else now.view
-        return Underway(view, self.termination.begin(observation))
+        percept = eyes.open(observation) if eyes.forgetful else now.percept
+        return Underway(percept, self.termination.begin(observation))
 
     def act(self, now: Underway, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""
-        return self.policies.act(now.view.seen, skill)
+        return self.policies.act(now.percept.seen, skill)
 
     def arrive(self, now: Underway, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Underway:
         """After an action has led to an observation."""
         state = self.termination.arrive(now.state, action, observation)
-        return Underway(self.policies.eyes.look(now.view, action, observation), state)
+        return Underway(self.policies.eyes.look(now.percept, action, observation), state)
 
     def is_done(self, now: Underway, skill: Array) -> Bool[Array, ""]:
         """Whether to stop here; one rule for all skills."""

@@ -63,7 +63,7 @@ def _draw_symbols(axes: Axes, symbols: NDArray[np.int32]) -> None:
     for step, symbol in enumerate(symbols):
         color = COLORS[int(symbol) % len(COLORS)]
         axes.add_patch(FancyBboxPatch((step + 0.12, 0.12), 0.76, 0.76, boxstyle="round,pad=0.05", color=color))
-        axes.text(step + 0.5, 0.5, str(symbol), ha="center", va="center", color=draw.PAPER, fontsize=9)
+        axes.text(step + 0.5, 0.5, str(symbol), ha="center", va="center", color=draw.WHITE, fontsize=9)
     axes.set(xlim=(0, max(12, len(symbols))), ylim=(0, 1), aspect="equal")
     axes.set_axis_off()
 

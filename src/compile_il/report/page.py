@@ -23,7 +23,7 @@ from compile_il.report.groups import in_groups
 from compile_il.report.heat import chip, draw_followers, draw_tasks_served, followers, tasks_served
 from compile_il.report.markup import NO_BREAK, count, per_cent, tag, text
 from compile_il.report.names import Look, glyph_shapes, look_of
-from compile_il.report.runs import Choice, Pick, certainty, choose, found_runs, num_misplaced, true_runs
+from compile_il.report.runs import ChosenDemos, Pick, certainty, choose, found_runs, num_misplaced, true_runs
 from compile_il.report.scene import draw_scene
 from compile_il.report.summary import Shown, draw_scores, draw_settings, summarise, with_distinct_names
 from compile_il.report.timeline import Track, draw_timeline
@@ -129,7 +129,7 @@ def _legend(shown: Shown) -> str:
     return tag("p", tag("span", "Skills"), *map(chip, used), class_="chips")
 
 
-def _why_these(choice: Choice, shown: Shown) -> str:
+def _why_these(choice: ChosenDemos, shown: Shown) -> str:
     """Which demonstrations are shown, and how they were chosen."""
     total, picks = len(shown.demos), choice.picks
     if len(picks) == total:

@@ -33,7 +33,7 @@ class Pick(NamedTuple):
     why: str
 
 
-class Choice(NamedTuple):
+class ChosenDemos(NamedTuple):
     """Demonstrations to show, and how many there are of each sort."""
 
     picks: list[Pick]
@@ -73,7 +73,7 @@ def num_misplaced(found: Segments, demos: Demonstrations, index: int) -> int:
     return len(np.setxor1d(found.boundaries[index], demos.truth.boundaries[index]))
 
 
-def choose(found: Segments, demos: Demonstrations, num_shown: int = NUM_SHOWN) -> Choice:
+def choose(found: Segments, demos: Demonstrations, num_shown: int = NUM_SHOWN) -> ChosenDemos:
     """Some that went wrong, some that the model is least sure about, the others spread evenly over the rest."""
     wrong = np.array([num_misplaced(found, demos, i) for i in range(len(demos))])
     sure = np.array([certainty(found, i) for i in range(len(demos))])
@@ -88,7 +88,7 @@ def choose(found: Segments, demos: Demonstrations, num_shown: int = NUM_SHOWN) -
     left = num_shown - len(bad) - len(unsure) - len(usual)
     bad += [int(i) for i in by_surprise if wrong[i]][len(bad) : len(bad) + left]
     groups = ((usual, ""), (unsure, "least certain"), (bad, "wrong"))
-    return Choice([Pick(i, why) for indices, why in groups for i in indices], int((wrong > 0).sum()))
+    return ChosenDemos([Pick(i, why) for indices, why in groups for i in indices], int((wrong > 0).sum()))
 
 
 def task_of_step(demo: Demonstration) -> NDArray[np.int64] | None:

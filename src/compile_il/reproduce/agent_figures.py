@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from compile_il.worlds.draw import INK, PAPER
+from compile_il.worlds.draw import INK, WHITE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def draw_curves(result: dict[str, Any]) -> Figure:
     panels = panels_of(result)
     num_columns = min(len(panels), 4)
     num_rows = -(-len(panels) // num_columns)
-    figure = Figure(figsize=(2.6 * num_columns, 2.1 * num_rows + 0.5), dpi=150, facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=(2.6 * num_columns, 2.1 * num_rows + 0.5), dpi=150, facecolor=WHITE, layout="constrained")
     grid = figure.subplots(num_rows, num_columns, squeeze=False, sharey=True).ravel()
     for axes, (panel, curves) in zip(grid, panels.items(), strict=False):
         _draw_panel(axes, panel, curves)

@@ -12,7 +12,7 @@ from compile_il.hierarchy.on_device import OnDevice
 from compile_il.hierarchy.settings import AgentConfig
 from compile_il.model import Model
 from compile_il.reproduce.names import Scale
-from compile_il.reproduce.parts import Part, Say, fingerprint
+from compile_il.reproduce.parts import Part, Say, hash_of
 from compile_il.reproduce.scales import AGENT_DECISIONS, AGENT_SIZES, AGENT_SKILL_UNITS, TRAINING
 from compile_il.runs import holds_run
 from compile_il.training_log import read_log
@@ -66,17 +66,17 @@ class AgentPart(Part):
         return teach(self, models, folder, say)
 
     @property
-    def learning(self) -> str:
+    def learning_hash(self) -> str:
         """Short, and another one where agents learn otherwise, so that they begin anew once settings have changed."""
-        skills = self.training if self.needs_models else None
+        skills = self.training_hash if self.needs_models else None
         panel = {"world": self.world, "num_tasks": self.num_tasks, "reward": self.reward, "skills": skills}
-        return fingerprint(panel | {"agent": self.agent.to_json()})
+        return hash_of(panel | {"agent": self.agent.to_json()})
 
 
 def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
     """Learning curves of all seeds, and how each does on unseen levels: as it learned, and not exploring."""
     world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=NUM_RL_STEPS)
-    run = folder / f"agents-{part.learning}"
+    run = folder / f"agents-{part.learning_hash}"
     say(f"{part.name}: agents learn")
     model = models[0] if models else None
     training = OnDevice(part.agent, world, model)

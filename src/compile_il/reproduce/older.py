@@ -21,7 +21,7 @@ from compile_il.files import replace_file
 from compile_il.generate import demonstrate
 from compile_il.model import Model
 from compile_il.reproduce.names import Scale
-from compile_il.reproduce.parts import Part, Say, fingerprint
+from compile_il.reproduce.parts import Part, Say, hash_of
 from compile_il.reproduce.scales import SMOKE_SIZES, SMOKE_TEST
 
 NUM_VALIDATION = 256
@@ -94,7 +94,7 @@ def compare(part: OlderPart, folder: Path, say: Say) -> dict[str, Any]:
 
     What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
     """
-    kept = folder / f"fits-{fingerprint(part.to_json())}"
+    kept = folder / f"fits-{hash_of(part.to_json())}"
     validation = demonstrate(part.world, num_demos=min(NUM_VALIDATION, part.num_test), seed=VALIDATION_SEED)
     first = _training_set(part, 0)
     settings = candidates(part, first)

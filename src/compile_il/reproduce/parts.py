@@ -100,12 +100,12 @@ class Part:
         return score_models(self, models, say)
 
     @property
-    def training(self) -> str:
+    def training_hash(self) -> str:
         """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
-        return fingerprint({"world": self.world, "config": self.config.settled().to_json()})
+        return hash_of({"world": self.world, "config": self.config.settled().to_json()})
 
 
-class Learned(NamedTuple):
+class TrainedPart(NamedTuple):
     """What the training of a part has come to."""
 
     models: list[Model]
@@ -116,7 +116,7 @@ class Learned(NamedTuple):
     """Of the versions of the program that have trained."""
 
 
-def fingerprint(what: dict[str, Any]) -> str:
+def hash_of(what: dict[str, Any]) -> str:
     """Short, and the same for the same plain values."""
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -151,7 +151,7 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
         say(f"{part.name}: done before{older}")
         return found
     folder.mkdir(parents=True, exist_ok=True)
-    learned = train_models(part, trained or folder, say) if part.needs_models else Learned([], 0.0, [])
+    learned = train_models(part, trained or folder, say) if part.needs_models else TrainedPart([], 0.0, [])
     measured = part.measure(learned.models, folder, say)
     by_others = set(learned.commits) - {version}
     found = {
@@ -167,11 +167,11 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
     return found
 
 
-def train_models(part: Part, trained: Path, say: Say) -> Learned:
+def train_models(part: Part, trained: Path, say: Say) -> TrainedPart:
     """The models of all seeds, trained now or before."""
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
-    return train(trainer, trained / part.training, lambda words: say(f"{part.name}: {words}"))
+    return train(trainer, trained / part.training_hash, lambda words: say(f"{part.name}: {words}"))
 
 
 def is_done(folder: Path, part: Part) -> bool:
@@ -189,7 +189,7 @@ def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
     return None
 
 
-def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
+def train(trainer: Trainer, folder: Path, say: Say) -> TrainedPart:
     """All seeds to the end; Ctrl-C saves and stops."""
     total = trainer.config.num_iterations
     with StopRequest() as request, contextlib.closing(Checkpoints(folder)) as checkpoints:
@@ -211,7 +211,7 @@ def train(trainer: Trainer, folder: Path, say: Say) -> Learned:
                 say(f"{run.iteration} of {total} iterations")
         if request.requested:  # in the last iteration; what would follow is not to begin
             raise Stopped(run.iteration, total)
-    return Learned(trainer.models(run.state), run.seconds, commits)
+    return TrainedPart(trainer.models(run.state), run.seconds, commits)
 
 
 def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compile_il.metrics import summarise
-from compile_il.worlds.draw import INK, PAPER
+from compile_il.worlds.draw import INK, WHITE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def draw_scores(result: dict[str, Any]) -> Figure:
     by_world = methods_of(result)
     num_methods = max(map(len, by_world.values()))
     size = (_NAMES_INCHES + _PANEL_INCHES * len(SHOWN), len(by_world) * (0.55 + _ROW_INCHES * num_methods) + 0.45)
-    figure = Figure(figsize=size, dpi=150, facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=size, dpi=150, facecolor=WHITE, layout="constrained")
     panels = figure.subplots(len(by_world), len(SHOWN), sharex=True, squeeze=False)
     for row, (world, methods) in zip(panels, by_world.items(), strict=True):
         for axes, field in zip(row, SHOWN, strict=True):
@@ -98,7 +98,7 @@ def _draw_panel(axes: Axes, methods: dict[str, dict[int, Dot]]) -> None:
             height = number + (order - (len(dots) - 1) / 2) * 0.34
             axes.plot(dot.seeds, [height] * len(dot.seeds), color=color, linewidth=1.3, zorder=2)
             axes.plot(dot.seeds, [height] * len(dot.seeds), "|", color=color, markersize=6, zorder=2)
-            fill = color if order == 0 else PAPER
+            fill = color if order == 0 else WHITE
             axes.plot(dot.mean, height, "o", color=color, markerfacecolor=fill, markersize=5.2, zorder=3)
     axes.set(xlim=(-2.5, 102.5), ylim=(len(methods) - 0.45, -0.55), xticks=(0, 50, 100), yticks=())
     axes.tick_params(axis="x", length=0, labelsize=7.5, colors=INK)
@@ -131,7 +131,7 @@ def _name_rows(row: Any, methods: list[str], world: str) -> None:
 def _explain(figure: Figure, tasks: list[int]) -> None:
     from matplotlib.lines import Line2D
 
-    fills = [INK if order == 0 else PAPER for order in range(len(tasks))]
+    fills = [INK if order == 0 else WHITE for order in range(len(tasks))]
     marks = [Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=fill) for fill in fills]
     words = [f"{count} tasks" + (", as in training" if order == 0 else "") for order, count in enumerate(tasks)]
     figure.legend(marks, words, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=9, labelcolor=INK)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.worlds.draw import INK, PAPER
+from compile_il.worlds.draw import INK, WHITE
 from compile_il.worlds.grid import OBJECT_NAMES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def draw_segments(result: dict[str, Any]) -> Figure:
 
     rows = segment_rows(result)
     shown = next(iter(result["figures"].values()))["portrait"]["segments"]
-    figure = Figure(figsize=(9.2, 0.75 + 0.78 * len(rows)), dpi=150, facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=(9.2, 0.75 + 0.78 * len(rows)), dpi=150, facecolor=WHITE, layout="constrained")
     panels = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     for axes, row in zip(panels, rows, strict=True):
         _draw_shares(axes, row.shares, shown["boundaries"])

@@ -94,8 +94,8 @@ def run_several(jobs: list[Job], at_once: int) -> None:
 
 def _next(waiting: Iterable[Job], running: Iterable[Job]) -> Job | None:
     """The first that does not need what another one trains just now; it will find that done."""
-    busy = {part.training for part in map(Job.find, running) if part.needs_models}
-    return next((job for job in waiting if not (job.find().needs_models and job.find().training in busy)), None)
+    busy = {part.training_hash for part in map(Job.find, running) if part.needs_models}
+    return next((job for job in waiting if not (job.find().needs_models and job.find().training_hash in busy)), None)
 
 
 def _close_input(processes: Iterable["subprocess.Popen[bytes]"]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.worlds.draw import INK, PAPER, draw_grid, draw_path
+from compile_il.worlds.draw import INK, WHITE, draw_grid, draw_path
 from compile_il.worlds.grid import OBJECT_NAMES
 from compile_il.worlds.text import OBJECT_LETTERS, PLAYER, WALL
 
@@ -21,7 +21,7 @@ _COLUMNS, _PANEL_INCHES = 5, 1.75
 
 def draw_skills(portrait: dict[str, Any]) -> Figure:
     """Each skill on the same level until it stops; a red cross on what it picked up, as in the paper."""
-    observation = observation_of(portrait["level"])
+    observation = observation_of_text(portrait["level"])
     figure, panels = _sheet(len(portrait["skills"]))
     for number, (axes, skill) in enumerate(zip(panels, portrait["skills"], strict=True)):
         path = np.stack(np.divmod(skill["path"], observation.shape[1]), axis=1)
@@ -66,7 +66,7 @@ def draw_terminations(portrait: dict[str, Any]) -> Figure:
     return figure
 
 
-def observation_of(rows: list[str]) -> NDArray[np.uint8]:
+def observation_of_text(rows: list[str]) -> NDArray[np.uint8]:
     """What `grid_text` wrote, as an observation again."""
     cells = np.array([list(row) for row in rows])
     num_types = len(OBJECT_NAMES)
@@ -80,7 +80,7 @@ def _sheet(num_panels: int) -> tuple[Figure, list[Axes]]:
 
     num_rows = -(-num_panels // _COLUMNS)
     size = (_COLUMNS * _PANEL_INCHES + 0.2, num_rows * (_PANEL_INCHES + 0.22))
-    figure = Figure(figsize=size, dpi=150, facecolor=PAPER, layout="constrained")
+    figure = Figure(figsize=size, dpi=150, facecolor=WHITE, layout="constrained")
     every = list(figure.subplots(num_rows, _COLUMNS, squeeze=False).flat)
     for axes in every[num_panels:]:
         axes.set_axis_off()

@@ -9,7 +9,7 @@ from compile_il.files import replace_file
 from compile_il.results import commit
 
 FILE = "commits.json"
-UNKNOWN = "unknown"
+UNKNOWN_VERSION = "unknown"
 """Stands for those that did not write down that they were at work."""
 
 
@@ -19,7 +19,7 @@ def commits_of(folder: Path) -> list[str]:
         found = json.loads((folder / FILE).read_text())
         if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
             return found
-    return [UNKNOWN]
+    return [UNKNOWN_VERSION]
 
 
 def sign(folder: Path, earlier: list[str]) -> list[str]:

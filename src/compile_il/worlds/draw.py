@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLOOR, CHECK, WALL, WALL_EDGE = "#f6f3ec", "#efeadf", "#3d4756", "#2a323e"
-INK, PAPER, PLAYER = "#1f2733", "#ffffff", "#ffffff"
+INK, WHITE, PLAYER = "#1f2733", "#ffffff", "#ffffff"
 PATH_COLORS = ("#1971c2", "#e8590c", "#2f9e44", "#9c36b5", "#c2255c", "#0b7285", "#5f3dc4", "#846358")
 """One colour a segment, or a skill; used in turn."""
 
@@ -116,7 +116,7 @@ def draw_object(axes: Axes, x: float, y: float, kind: int, scale: float = 0.32) 
     shape = GLYPHS[kind % len(GLYPHS)].transformed(Affine2D().scale(scale, -scale).translate(x, y))
     # Beyond ten types shapes return, in other colours.
     color = COLORS[(kind + 3 * (kind // len(GLYPHS))) % len(COLORS)]
-    axes.add_patch(PathPatch(shape, facecolor=color, edgecolor=PAPER, linewidth=0.7, zorder=4))
+    axes.add_patch(PathPatch(shape, facecolor=color, edgecolor=WHITE, linewidth=0.7, zorder=4))
 
 
 def draw_reacher(
@@ -137,7 +137,7 @@ def draw_reacher(
         if alpha == 0 and x == 0 and y == 0:
             continue
         color = COLORS[kind % len(COLORS)]
-        style = {"facecolor": color, "edgecolor": PAPER} if alpha > 0 else {"facecolor": "none", "edgecolor": color}
+        style = {"facecolor": color, "edgecolor": WHITE} if alpha > 0 else {"facecolor": "none", "edgecolor": color}
         axes.add_patch(Circle((x, y), TARGET_RADIUS, linewidth=1.4, zorder=2, **style))
     if trail is not None:
         draw_path(axes, trail, segments, width=2.2)
@@ -151,7 +151,7 @@ def draw_reacher(
         solid_joinstyle="round",
         zorder=4,
     )
-    axes.plot(*arm[:2].T, "o", color=PAPER, markersize=4.5, zorder=5)
+    axes.plot(*arm[:2].T, "o", color=WHITE, markersize=4.5, zorder=5)
     axes.add_patch(Circle((arm[2, 0], arm[2, 1]), 0.009, facecolor=PLAYER, edgecolor=INK, linewidth=1.6, zorder=6))
     limit = reach * 1.04
     _frame(axes, (-limit, limit), (-limit, limit))
@@ -201,7 +201,7 @@ def _points_per_unit(axes: Axes, num_units: int) -> float:
 def _new_figure() -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_IMAGE_INCHES, _IMAGE_INCHES), dpi=_IMAGE_DPI, facecolor=PAPER)
+    figure = Figure(figsize=(_IMAGE_INCHES, _IMAGE_INCHES), dpi=_IMAGE_DPI, facecolor=WHITE)
     return figure, figure.add_axes((0.0, 0.0, 1.0, 1.0))
 
 
