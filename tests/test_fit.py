@@ -547,7 +547,7 @@ def test_some_counts_may_be_known() -> None:
     told = with_counts(demos, [2, None, 7, None])
     assert told.labels is not None
     assert told.labels.segment_codes is not None
-    assert [len(sketch) for sketch in told.labels.segment_codes] == [2, 0, 7, 0]
+    assert [len(codes) for codes in told.labels.segment_codes] == [2, 0, 7, 0]
     assert model.segment(told).num_segments[[0, 2]].tolist() == [2, 7]
     with pytest.raises(ConfigError, match="relaxed inference must be told how many"):
         fit(demos, config=SMALL, num_segments=None, inference="relaxed")

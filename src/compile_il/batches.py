@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     """Whether all frames of a demonstration found room; those that did not are left out of this batch."""
     boundary_labels: Int[AnyArray, "B T"]
     code_labels: Int[AnyArray, "B T"]
-    segment_labels: Int[AnyArray, "B sketch"]
+    segment_codes: Int[AnyArray, "B listed"]
     """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero if no such labels."""
 
 
@@ -76,7 +76,7 @@ def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
         fits=fits,
         boundary_labels=_padded_labels(demos, "boundaries", max_length),
         code_labels=_padded_labels(demos, "codes", max_length),
-        segment_labels=_padded_sketches(demos, max_length),
+        segment_codes=_padded_segment_codes(demos, max_length),
     )
 
 
@@ -88,10 +88,10 @@ def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndar
     return out
 
 
-def _padded_sketches(demos: Demonstrations, max_length: int) -> np.ndarray:
-    """Each sketch followed by `NO_SEGMENT`; where there is none, all is unknown.
+def _padded_segment_codes(demos: Demonstrations, max_length: int) -> np.ndarray:
+    """The codes of each demonstration followed by `NO_SEGMENT`; where there are none, all is unknown.
 
-    The width is that of the longest sketch there can be, so that batches of one data set have one shape.
+    The width is that of the longest list there can be, so that batches of one data set have one shape.
     """
     if demos.labels is None or demos.labels.segment_codes is None:
         return np.zeros((len(demos), 0), np.int32)
@@ -110,7 +110,7 @@ def pick(batch: Batch, rows: np.ndarray) -> Batch:
         fits=batch.fits[rows],
         boundary_labels=batch.boundary_labels[rows],
         code_labels=batch.code_labels[rows],
-        segment_labels=batch.segment_labels[rows],
+        segment_codes=batch.segment_codes[rows],
     )
 
 

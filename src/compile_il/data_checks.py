@@ -97,19 +97,19 @@ def check_possible(demos: Demonstrations, config: Config) -> None:
     if config.inference == "relaxed":
         counts = labelled_counts(demos) if config.counts_told else None
         check_usable(demos.labels, np.full(len(demos), most) if counts is None else counts)
-    sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
-    for i, (boundaries, sketch) in enumerate(zip(demos.labels.boundaries, sketches, strict=True)):
+    all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
+    for i, (boundaries, segment_codes) in enumerate(zip(demos.labels.boundaries, all_segment_codes, strict=True)):
         if (needed := 1 + int(np.sum(boundaries[1:] == 1))) > most:
             raise DemonstrationError(
                 f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
                 "num_segments (or max_segments), or change the labels."
             )
         fewest = 1 if config.counts_told else config.num_segments or 1
-        if len(sketch) and not fewest <= len(sketch) <= most:
+        if len(segment_codes) and not fewest <= len(segment_codes) <= most:
             raise DemonstrationError(
-                f"The labels of demonstration {i} give codes of {len(sketch)} segments, and the settings ask for "
-                f"{most if fewest == most else f'at most {most}'}: change num_segments, which may be a list with one "
-                "for each demonstration."
+                f"The labels of demonstration {i} give codes of {len(segment_codes)} segments, and the settings ask "
+                f"for {most if fewest == most else f'at most {most}'}: change num_segments, which may be a list with "
+                "one for each demonstration."
             )
     check_codes(demos, config)
     _check_feasible(demos, config)
@@ -119,9 +119,9 @@ def check_codes(demos: Demonstrations, config: Config) -> None:
     """Refuses labels that name skills beyond the last one."""
     if demos.labels is None:
         return
-    sketches = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
-    for i, (codes, sketch) in enumerate(zip(demos.labels.codes, sketches, strict=True)):
-        if (largest := max(codes.max(), *sketch, UNKNOWN)) >= config.num_codes:
+    all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
+    for i, (codes, segment_codes) in enumerate(zip(demos.labels.codes, all_segment_codes, strict=True)):
+        if (largest := max(codes.max(), *segment_codes, UNKNOWN)) >= config.num_codes:
             raise DemonstrationError(
                 f"The labels of demonstration {i} name skill {largest}, and there are "
                 f"{_codes_there_are(config, largest)}."

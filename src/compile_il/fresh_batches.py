@@ -42,7 +42,7 @@ def draw_batch(
         return world.observe(level, jax.tree.map(lambda leaf: leaf[index, t], episodes.states))
 
     unknown = jnp.full((batch_size, max_length), UNKNOWN, jnp.int32)
-    boundaries, sketches = _told_by_world(episodes, max_length, supervision)
+    boundaries, segment_codes = _told_by_world(episodes, max_length, supervision)
     return Batch(
         frames=jax.vmap(observe)(owner, time),
         actions=episodes.actions[owner, jnp.minimum(time, num_steps - 1)],
@@ -51,13 +51,13 @@ def draw_batch(
         fits=(ends <= num_frames) & (episodes.length <= max_length),
         boundary_labels=boundaries,
         code_labels=unknown,
-        segment_labels=sketches,
+        segment_codes=segment_codes,
     )
 
 
 def _told_by_world(
     episodes: Episode, max_length: int, supervision: Supervision
-) -> tuple[Int[Array, "B T"], Int[Array, "B sketch"]]:
+) -> tuple[Int[Array, "B T"], Int[Array, "B listed"]]:
     index = episodes.segment_index[:, :max_length]
     index = jnp.pad(index, ((0, 0), (0, max_length - index.shape[1])), mode="edge")
     told = jnp.arange(max_length) < episodes.length[:, None]

@@ -11,7 +11,7 @@ from compile_il.demos import UNKNOWN, Demonstrations
 
 SHAPES = {"grid": (2, 3, 2), "vector": (3,), "symbol": (), "no states": (0,)}
 Arrays = list[np.ndarray]
-Sketches = list[list[int] | None]
+SegmentCodes = list[list[int] | None]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Recipe:
     codes: Arrays | None
     label_boundaries: Arrays | None
     label_codes: Arrays | None
-    segment_codes: Sketches | None
+    segment_codes: SegmentCodes | None
 
     def build(self) -> Demonstrations:
         return Demonstrations.from_arrays(
@@ -38,7 +38,7 @@ class Recipe:
 
 
 @st.composite
-def recipes(draw: Any, max_episodes: int = 4, max_steps: int = 5, sketches: bool = True) -> Recipe:
+def recipes(draw: Any, max_episodes: int = 4, max_steps: int = 5, segment_codes: bool = True) -> Recipe:
     """Any kind of observation and action, with and without truth and labels."""
     lengths = draw(st.lists(st.integers(1, max_steps), min_size=1, max_size=max_episodes))
     shape = SHAPES[draw(st.sampled_from(sorted(SHAPES)))]
@@ -54,14 +54,14 @@ def recipes(draw: Any, max_episodes: int = 4, max_steps: int = 5, sketches: bool
     for start in starts:
         start[0] = 0
     code_labels = [draw(hnp.arrays(np.int64, T, elements=st.integers(UNKNOWN, 3))) for T in lengths]
-    # A sketch of as many segments as the boundary labels make, or more, contradicts nothing unless steps have codes.
+    # Codes of as many segments as the boundary labels make, or more, contradict nothing unless steps have codes.
     told_starts, told_codes = draw(st.sampled_from([starts, None])), draw(st.sampled_from([code_labels, None]))
-    told_sketches = None
-    if sketches and told_codes is None and draw(st.booleans()):
+    told_segment_codes = None
+    if segment_codes and told_codes is None and draw(st.booleans()):
         least = [1 + (0 if told_starts is None else int((start == 1).sum())) for start in starts]
         sizes = [draw(st.integers(low, T)) for low, T in zip(least, lengths, strict=True)]
         codes_of_segments = [draw(st.lists(st.integers(UNKNOWN, 3), min_size=n, max_size=n)) for n in sizes]
-        told_sketches = [draw(st.sampled_from([sketch, None])) for sketch in codes_of_segments]
+        told_segment_codes = [draw(st.sampled_from([listed, None])) for listed in codes_of_segments]
     return Recipe(
         observations=[draw(_arrays(frame_dtype, (T + 1, *shape))) for T in lengths],
         actions=[draw(_arrays(np.int32 if discrete else np.float32, (T, *action_shape))) for T in lengths],
@@ -70,7 +70,7 @@ def recipes(draw: Any, max_episodes: int = 4, max_steps: int = 5, sketches: bool
         codes=draw(st.sampled_from([codes, None])),
         label_boundaries=told_starts,
         label_codes=told_codes,
-        segment_codes=told_sketches,
+        segment_codes=told_segment_codes,
     )
 
 

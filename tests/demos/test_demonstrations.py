@@ -188,9 +188,9 @@ def test_concatenate_takes_missing_labels_as_unknown():
     assert joined.with_labels() == DEMOS[:2]
 
 
-def test_concatenate_takes_missing_sketches_as_unknown():
-    sketched = DEMOS[1:2].with_labels(segment_codes=[[9, None]])
-    for parts in ([DEMOS[:1], sketched], [DEMOS[:1].reveal(), sketched]):
+def test_concatenate_takes_missing_segment_codes_as_unknown():
+    listed = DEMOS[1:2].with_labels(segment_codes=[[9, None]])
+    for parts in ([DEMOS[:1], listed], [DEMOS[:1].reveal(), listed]):
         labels = Demonstrations.concatenate(parts).labels
         assert labels is not None
         assert labels.segment_codes is not None

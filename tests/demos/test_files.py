@@ -173,12 +173,12 @@ def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict
 
 
 def test_the_format_is_the_first_that_holds_everything(tmp_path: Path):
-    sketched = DEMOS.with_labels(segment_codes=[None, [4, -1]])
-    with np.load(sketched.save(tmp_path / "demos.npz"), allow_pickle=False) as archive:
+    listed = DEMOS.with_labels(segment_codes=[None, [4, -1]])
+    with np.load(listed.save(tmp_path / "demos.npz"), allow_pickle=False) as archive:
         assert archive["format_version"] == 2
         assert archive["label_segments"].tolist() == [4, -1]
         assert archive["num_label_segments"].tolist() == [0, 2]
-    assert Demonstrations.load(tmp_path / "demos.npz") == sketched
+    assert Demonstrations.load(tmp_path / "demos.npz") == listed
 
 
 def npy(array: np.ndarray) -> bytes:

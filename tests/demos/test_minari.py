@@ -28,7 +28,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(recipes(sketches=False))
+@given(recipes(segment_codes=False))
 def test_round_trip(recipe: Recipe):
     demos = recipe.build()
     demos.to_minari("test/demos-v0", overwrite=True)

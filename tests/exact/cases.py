@@ -16,7 +16,7 @@ from tests.twins.enumerate_segmentations import Path, log_sum, paths
 
 MAX_STEPS, MAX_SEGMENTS, MAX_SKILLS = 7, 4, 3
 """Everything is padded to this, so that each function compiles once for each K."""
-NO_SKETCH = jnp.zeros((0,), jnp.int32)
+NO_SEGMENT_CODES = jnp.zeros((0,), jnp.int32)
 ANY_COUNT = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
 """A prior over the number of segments that does not know it."""
 JITTED = {

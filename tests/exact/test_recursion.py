@@ -15,7 +15,7 @@ from tests.exact.cases import (
     JITTED,
     MAX_SEGMENTS,
     MAX_STEPS,
-    NO_SKETCH,
+    NO_SEGMENT_CODES,
     assert_best,
     assert_most_hits,
     case,
@@ -79,7 +79,7 @@ def test_labels_leave_the_paths_that_agree_with_them(
     steps, priors = case(length, 2)
     labels = {"boundary_labels": np.array(boundaries), "code_labels": np.array(codes)}
     agreeing = enumerate_all(steps, priors, length, num_segments, **labels) if num_segments <= length else []
-    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SKETCH, 2)
+    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SEGMENT_CODES, 2)
     log_count = given(num_segments)
     constrained = float(log_likelihood(steps, priors, known, log_count))
     if agreeing:
@@ -95,7 +95,7 @@ def test_all_labels_give_the_supervised_likelihood() -> None:
     length, steps_priors = 6, case(6, 3)
     steps, priors = steps_priors
     boundaries, codes = np.array([0, 0, 1, 0, 1, 0, -1]), np.array([2, 2, 0, 0, 1, 1, -1])
-    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SKETCH, 3)
+    known = known_of(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SEGMENT_CODES, 3)
     expected = 0.0
     for t, k in enumerate(codes[:length]):
         last = t + 1 == length or boundaries[t + 1] == 1

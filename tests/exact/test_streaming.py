@@ -9,7 +9,7 @@ from compile_il.exact import recursion, streaming
 from compile_il.exact.known import Known, known_from_labels, nothing_known
 from compile_il.exact.scores import Priors, StepScores
 from compile_il.log_space import LOG_ZERO
-from tests.exact.cases import ANY_COUNT, JITTED, MAX_STEPS, NO_SKETCH, case, given
+from tests.exact.cases import ANY_COUNT, JITTED, MAX_STEPS, NO_SEGMENT_CODES, case, given
 
 NUM_SKILLS = 3
 LABELS = {
@@ -27,7 +27,7 @@ _, streaming_posterior, streaming_best, streaming_often, _ = JITTED["streaming"]
 
 def known_of(length: int, name: str) -> Known:
     boundaries, codes = LABELS[name]
-    return known_from_labels(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SKETCH, NUM_SKILLS)
+    return known_from_labels(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SEGMENT_CODES, NUM_SKILLS)
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -91,7 +91,7 @@ def test_batches_and_scaled_losses() -> None:
 def test_impossible_stays_finite() -> None:
     steps, priors = case(4, NUM_SKILLS)
     boundaries = jnp.array([-1, 1, 1, 1, -1, -1, -1])
-    known = known_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SKETCH, NUM_SKILLS)
+    known = known_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SEGMENT_CODES, NUM_SKILLS)
     found, gradient = streaming_gradient(steps, priors, known, given(2))
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))

@@ -186,8 +186,8 @@ def test_labels_are_read_as_ends_and_codes() -> None:
     told = told_in(labelled(demos, boundaries=steps, codes=codes), jnp.array([3, 3]), 3)
     np.testing.assert_array_equal(told.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
     np.testing.assert_array_equal(told.codes, [[3, 1, 2], [UNKNOWN] * 3])
-    sketches = [np.array([1, UNKNOWN, 0]), np.array([], int)]
-    told = told_in(labelled(demos, segment_codes=sketches), jnp.array([3, 3]), 3)
+    segment_codes = [np.array([1, UNKNOWN, 0]), np.array([], int)]
+    told = told_in(labelled(demos, segment_codes=segment_codes), jnp.array([3, 3]), 3)
     np.testing.assert_array_equal(told.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
     np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
 

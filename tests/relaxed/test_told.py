@@ -10,8 +10,8 @@ from compile_il.relaxed.told import check_usable, told_by
 
 
 def told(boundaries: list[int], codes: list[int], count: int, num_segments: int) -> tuple[list[int], list[int]]:
-    no_sketch = jnp.zeros(0, jnp.int32)
-    labels = jnp.array(boundaries), jnp.array(codes), no_sketch, jnp.array(count)
+    no_segment_codes = jnp.zeros(0, jnp.int32)
+    labels = jnp.array(boundaries), jnp.array(codes), no_segment_codes, jnp.array(count)
     found = told_by(jnp.array(len(codes)), *labels, num_segments)
     return found.ends.tolist(), found.codes.tolist()
 

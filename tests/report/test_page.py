@@ -276,13 +276,13 @@ def test_numbers_are_those_of_the_scores() -> None:
 
 def test_what_was_told_is_that_of_the_demonstrations_shown() -> None:
     demos = vector_demos()
-    sketched = demos.with_labels(segment_codes=[[-1, -1, -1], None, None, None])
+    listed = demos.with_labels(segment_codes=[[-1, -1, -1], None, None, None])
     some = demos.with_labels(boundaries=[[-1, 0, -1, -1, -1], None, None, None], codes=[None, None, None, [1] * 4])
     every = demos.with_labels(codes=[[0] * n for n in demos.lengths])
     for shown, words in (
         (demos, "Segmenting 4 demonstrations, the model used"),
         (demos.with_labels(codes=[None] * 4), "Segmenting 4 demonstrations, the model used"),
-        (sketched, "Segmenting 4 demonstrations, told labels of 1 of them, the model used"),
+        (listed, "Segmenting 4 demonstrations, told labels of 1 of them, the model used"),
         (some, "Segmenting 4 demonstrations, told labels of 2 of them, the model used"),
         (every, "Segmenting 4 demonstrations, told labels of all of them, the model used"),
     ):

@@ -25,13 +25,13 @@ def paths(
     num_segments: int,
     boundary_labels: np.ndarray | None = None,
     code_labels: np.ndarray | None = None,
-    sketch: Sequence[int] = (),
+    segment_codes: Sequence[int] = (),
 ) -> Iterator[Path]:
     """All segmentations into `num_segments` non-empty segments that agree with the labels.
 
-    A sketch holds one code, or -1, for each segment; an empty one says nothing.
+    Codes of segments are one, or -1, for each of them; without any, nothing is said.
     """
-    if len(sketch) not in (0, num_segments):
+    if len(segment_codes) not in (0, num_segments):
         return
     num_skills = log_policy.shape[1]
     for inner in itertools.combinations(range(1, length), num_segments - 1):
@@ -44,7 +44,7 @@ def paths(
         if any(end - start >= len(log_duration) for start, end in zip(starts, ends, strict=True)):
             continue
         for skills in itertools.product(range(num_skills), repeat=num_segments):
-            total, agrees = 0.0, all(told in (-1, k) for told, k in zip(sketch, skills, strict=False))
+            total, agrees = 0.0, all(told in (-1, k) for told, k in zip(segment_codes, skills, strict=False))
             for start, end, k in zip(starts, ends, skills, strict=True):
                 total += log_skill[k] + log_duration[end - start]
                 for t in range(start, end):

@@ -32,7 +32,7 @@ from compile_il.demos.labels import (
     check_label_codes,
     reveal_truth,
 )
-from compile_il.demos.sketches import check_sketches
+from compile_il.demos.segment_codes import check_segment_codes
 from compile_il.demos.storage import Ragged, Storage
 from compile_il.demos.truth import EpisodeTruth, Truth, check_true_boundaries, check_true_codes
 from compile_il.demos.views import Packed, Padded, pack, pad
@@ -236,8 +236,8 @@ class Demonstrations:
         truth = EpisodeTruth(_entry(self.truth.boundaries, i), _entry(self.truth.codes, i))
         labels = None
         if self.labels is not None:
-            sketch = _entry(self.labels.segment_codes, i)
-            labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i], sketch)
+            segment_codes = _entry(self.labels.segment_codes, i)
+            labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i], segment_codes)
         return Demonstration(self.observations[i], self.actions[i], truth, labels)
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
@@ -317,8 +317,8 @@ class Demonstrations:
             return type(self)(nothing)
         starts = check_label_boundaries(boundaries, self.lengths)
         ids = check_label_codes(codes, self.lengths, starts)
-        sketches = None if segment_codes is None else check_sketches(segment_codes, starts, ids)
-        told = self.storage._replace(label_boundaries=starts, label_codes=ids, label_segments=sketches)
+        in_order = None if segment_codes is None else check_segment_codes(segment_codes, starts, ids)
+        told = self.storage._replace(label_boundaries=starts, label_codes=ids, label_segments=in_order)
         return type(self)(told)
 
     def reveal(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from compile_il.demos.checks import DemonstrationError
 from compile_il.demos.labels import unknown_labels
-from compile_il.demos.sketches import no_sketches
+from compile_il.demos.segment_codes import no_segment_codes
 from compile_il.demos.storage import Storage
 from compile_il.demos.words import space, truth
 
@@ -27,7 +27,7 @@ def join_storages(parts: Sequence[Storage]) -> Storage:
     if any(part.label_codes is not None for part in parts):
         parts = [part if part.label_codes is not None else _with_unknown_labels(part) for part in parts]
     if any(part.label_segments is not None for part in parts):
-        parts = [part if part.label_segments is not None else _with_no_sketches(part) for part in parts]
+        parts = [part if part.label_segments is not None else _with_no_segment_codes(part) for part in parts]
     return parts[0].join(parts[1:])
 
 
@@ -36,5 +36,5 @@ def _with_unknown_labels(storage: Storage) -> Storage:
     return storage._replace(label_boundaries=unknown, label_codes=unknown)
 
 
-def _with_no_sketches(storage: Storage) -> Storage:
-    return storage._replace(label_segments=no_sketches(len(storage.actions.counts)))
+def _with_no_segment_codes(storage: Storage) -> Storage:
+    return storage._replace(label_segments=no_segment_codes(len(storage.actions.counts)))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.exact.known import Known, counts_left, named, sketch_of
+from compile_il.exact.known import Known, counts_left, named, segment_codes_of
 from compile_il.exact.recursion import end_probs, forward, table_of, tables_of
 from compile_il.exact.scores import Centred, Priors, StepScores, centre, segment_values
 from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
@@ -22,8 +22,8 @@ def best_segmentation(
     """The most probable boundaries, skills and number of segments, jointly (Viterbi)."""
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
-    sketch, log_count = sketch_of(known, log_count.shape[0] - 1), counts_left(log_count, known)
-    values = tables_of(by_skill, jnp.max(by_skill, axis=-1), sketch)
+    segment_codes, log_count = segment_codes_of(known, log_count.shape[0] - 1), counts_left(log_count, known)
+    values = tables_of(by_skill, jnp.max(by_skill, axis=-1), segment_codes)
     nothing = jnp.zeros((log_count.shape[0], by_skill.shape[0]))
     return _best_path(values, nothing, by_skill, known, log_count, centred)
 
@@ -41,8 +41,8 @@ def best_boundaries(
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
     max_segments = log_count.shape[0] - 1
-    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch)
+    segment_codes, log_count = segment_codes_of(known, max_segments), counts_left(log_count, known)
+    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
     alphas = forward(values, max_segments)
     likeliest = jnp.argmax(alphas[:, known.length] + log_count)
     only = jnp.where(jnp.arange(max_segments + 1) == likeliest, log_count, LOG_ZERO)
@@ -60,7 +60,7 @@ def _best_path(
 ) -> Segmentation:
     """The segmentation with the largest sum of its segments' values, and of `bonus[i, t]` where the i-th ends at t."""
     max_segments = log_count.shape[0] - 1
-    sketch = sketch_of(known, max_segments)
+    segment_codes = segment_codes_of(known, max_segments)
     start = jnp.where(jnp.arange(by_skill.shape[0]) == 0, 0.0, LOG_ZERO)
 
     def extend(
@@ -75,7 +75,7 @@ def _best_path(
 
     def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
         begin = origins[i, end]
-        skill = named(jnp.argmax(by_skill[begin, end]), i, sketch)
+        skill = named(jnp.argmax(by_skill[begin, end]), i, segment_codes)
         return LastSegment(begin, skill, by_skill[begin, end, skill])
 
     return walk_back(last_segment, known.length, num_segments, log_count, centred.taken)
@@ -88,11 +88,11 @@ def sample_segmentation(
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
     max_segments = log_count.shape[0] - 1
-    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch)
+    segment_codes, log_count = segment_codes_of(known, max_segments), counts_left(log_count, known)
+    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
     alphas = forward(values, max_segments)
 
     def candidates(i: Int[Array, ""], end: Int[Array, ""]) -> Candidates:
         return Candidates(jnp.array(0), alphas[i] + table_of(values, i)[:, end], by_skill[:, end])
 
-    return sample_back(key, candidates, known.length, alphas[:, known.length], sketch, log_count, centred.taken)
+    return sample_back(key, candidates, known.length, alphas[:, known.length], segment_codes, log_count, centred.taken)

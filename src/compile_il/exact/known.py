@@ -1,7 +1,7 @@
 """What is known about the segments of one demonstration before it is looked at, and what that leaves possible.
 
-Labels of steps remove segments that contradict them, wherever these stand in the order. A sketch names the skills of
-the segments in order without saying where they are, so that the value of a segment depends on its number:
+Labels of steps remove segments that contradict them, wherever these stand in the order. Codes of segments name the
+skills in order without saying where they are, so that the value of a segment depends on its number:
 
     S^i(t', t) = S_{z_i}(t', t) where z_i is named, else log Σ_k exp S_k(t', t)
 """
@@ -28,7 +28,7 @@ class Known(NamedTuple):
     """Steps before t that are known not to be skill k."""
     num_segments: Int[Array, ""]
     """How many segments there are, or `UNKNOWN`."""
-    sketch: Int[Array, " sketch"]
+    segment_codes: Int[Array, " listed"]
     """The skill of the first segment, the second, ..., or `UNKNOWN`; no entries at all where nothing is known so."""
 
 
@@ -40,7 +40,7 @@ def nothing_known(length: Int[Array, ""], num_steps: int, num_skills: int) -> Kn
         num_cuts=jnp.zeros((num_steps + 1,), jnp.int32),
         num_refused=jnp.zeros((num_steps + 1, num_skills), jnp.int32),
         num_segments=jnp.array(UNKNOWN),
-        sketch=jnp.zeros((0,), jnp.int32),
+        segment_codes=jnp.zeros((0,), jnp.int32),
     )
 
 
@@ -48,7 +48,7 @@ def known_from_labels(
     length: Int[Array, ""],
     boundaries: Int[Array, " T"],
     codes: Int[Array, " T"],
-    sketch: Int[Array, " sketch"],
+    segment_codes: Int[Array, " listed"],
     num_skills: int,
 ) -> Known:
     """Partial labels of steps and of segments.
@@ -57,11 +57,11 @@ def known_from_labels(
       length: steps that are real.
       boundaries: for each step 1 (a segment starts), 0 (none does) or `UNKNOWN`.
       codes: for each step a skill or `UNKNOWN`.
-      sketch: for each segment in order a skill or `UNKNOWN`, then `NO_SEGMENT` up to the end; without a `NO_SEGMENT`,
-        there may be further segments.
+      segment_codes: for each segment in order a skill or `UNKNOWN`, then `NO_SEGMENT` up to the end; without a
+        `NO_SEGMENT`, there may be further segments.
       num_skills: K.
     """
-    ends = jnp.append(sketch == NO_SEGMENT, False)
+    ends = jnp.append(segment_codes == NO_SEGMENT, False)
     cut = jnp.append(boundaries == 1, False).at[0].set(False)
     refused = (codes[:, None] != UNKNOWN) & (codes[:, None] != jnp.arange(num_skills))
     return Known(
@@ -70,37 +70,37 @@ def known_from_labels(
         num_cuts=jnp.cumsum(cut.astype(jnp.int32)),
         num_refused=jnp.pad(jnp.cumsum(refused.astype(jnp.int32), axis=0), ((1, 0), (0, 0))),
         num_segments=jnp.where(jnp.any(ends), jnp.argmax(ends), UNKNOWN),
-        sketch=jnp.where(sketch == NO_SEGMENT, UNKNOWN, sketch),
+        segment_codes=jnp.where(segment_codes == NO_SEGMENT, UNKNOWN, segment_codes),
     )
 
 
-def sketch_of(known: Known, max_segments: int) -> Int[Array, " sketch"]:
-    """The sketch with one entry for each of `max_segments` segments, or none if nothing is known so."""
-    if known.sketch.shape[0] == 0:
-        return known.sketch
-    missing = max(max_segments - known.sketch.shape[0], 0)
-    return jnp.pad(known.sketch[:max_segments], (0, missing), constant_values=UNKNOWN)
+def segment_codes_of(known: Known, max_segments: int) -> Int[Array, " listed"]:
+    """The known codes, one entry for each of `max_segments` segments, or none if nothing is known so."""
+    if known.segment_codes.shape[0] == 0:
+        return known.segment_codes
+    missing = max(max_segments - known.segment_codes.shape[0], 0)
+    return jnp.pad(known.segment_codes[:max_segments], (0, missing), constant_values=UNKNOWN)
 
 
 def by_segment(
-    by_skill: Float[Array, "*times K"], over_skills: Float[Array, "*times"], sketch: Int[Array, " sketch"]
+    by_skill: Float[Array, "*times K"], over_skills: Float[Array, "*times"], segment_codes: Int[Array, " listed"]
 ) -> Float[Array, "*times columns"]:
     """S^i(t', t), what [t', t) is worth as the i-th segment: S_{z_i} where its skill is known, S where it is not.
 
-    One column for each segment; without a sketch a single one, which serves them all.
+    One column for each segment; without known codes a single one, which serves them all.
     """
-    if sketch.shape[0] == 0:
+    if segment_codes.shape[0] == 0:
         return over_skills[..., None]
     # A skill that there is not is worth nothing.
-    told = jnp.take(by_skill, sketch, axis=-1, mode="fill", fill_value=LOG_ZERO)
-    return jnp.where(sketch == UNKNOWN, over_skills[..., None], told)
+    told = jnp.take(by_skill, segment_codes, axis=-1, mode="fill", fill_value=LOG_ZERO)
+    return jnp.where(segment_codes == UNKNOWN, over_skills[..., None], told)
 
 
-def named(skill: Int[Array, ""], segment_index: Int[Array, ""], sketch: Int[Array, " sketch"]) -> Int[Array, ""]:
-    """The skill that the sketch names for a segment; where it names none, the one that was found."""
-    if sketch.shape[0] == 0:
+def named(skill: Int[Array, ""], segment_index: Int[Array, ""], segment_codes: Int[Array, " listed"]) -> Int[Array, ""]:
+    """The known skill of a segment; where none is known, the one that was found."""
+    if segment_codes.shape[0] == 0:
         return skill
-    return jnp.where(sketch[segment_index] == UNKNOWN, skill, sketch[segment_index])
+    return jnp.where(segment_codes[segment_index] == UNKNOWN, skill, segment_codes[segment_index])
 
 
 def counts_left(log_count: Float[Array, " counts"], known: Known) -> Float[Array, " counts"]:

@@ -76,7 +76,7 @@ def score_batch(skills: Scoring, batch: Batch) -> Scored:
 
 def known_in(batch: Batch, num_skills: int) -> Known:
     """`known_from_labels` of each demonstration of a batch."""
-    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels)
+    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes)
     return jax.vmap(functools.partial(known_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
-from compile_il.exact.known import Known, by_segment, counts_left, sketch_of
+from compile_il.exact.known import Known, by_segment, counts_left, segment_codes_of
 from compile_il.exact.scores import Priors, StepScores, centre, segment_values
 from compile_il.log_space import LOG_ZERO
 
@@ -85,10 +85,12 @@ def table_of(values: Float[Array, "tables times times"], i: Int[Array, ""]) -> F
 
 
 def tables_of(
-    by_skill: Float[Array, "times times K"], over_skills: Float[Array, "times times"], sketch: Int[Array, " sketch"]
+    by_skill: Float[Array, "times times K"],
+    over_skills: Float[Array, "times times"],
+    segment_codes: Int[Array, " listed"],
 ) -> Float[Array, "tables times times"]:
     """S^i(t', t) for each segment i, or one table for all where nothing is known of their skills."""
-    return jnp.moveaxis(by_segment(by_skill, over_skills, sketch), -1, 0)
+    return jnp.moveaxis(by_segment(by_skill, over_skills, segment_codes), -1, 0)
 
 
 def exactly(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
@@ -110,7 +112,9 @@ def log_likelihood(
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
     max_segments = log_count.shape[0] - 1
-    alphas = forward(tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch_of(known, max_segments)), max_segments)
+    alphas = forward(
+        tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(known, max_segments)), max_segments
+    )
     return logsumexp(alphas[:, known.length] + counts_left(log_count, known)) + centred.taken
 
 

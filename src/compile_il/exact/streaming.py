@@ -21,7 +21,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
 from compile_il.demos.labels import UNKNOWN
-from compile_il.exact.known import Known, by_segment, counts_left, sketch_of
+from compile_il.exact.known import Known, by_segment, counts_left, segment_codes_of
 from compile_il.exact.recursion import Posterior, posterior_by
 from compile_il.exact.scores import (
     Priors,
@@ -59,12 +59,12 @@ def no_segments(num_times: int, num_counts: int) -> Float[Array, "times counts"]
 def forward(sums: RunningSums, priors: Priors, known: Known, max_segments: int) -> Float[Array, "times counts"]:
     """α_i(t) at row t and column i = 0 .. max_segments."""
     num_times = sums.before.shape[0]
-    sketch = sketch_of(known, max_segments)
+    segment_codes = segment_codes_of(known, max_segments)
 
     def extend(alphas: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], None]:
         window = window_before(end, num_times, priors)
         by_skill = starts_of(end, window, sums, priors, known)
-        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
         longer = logsumexp(window.of(alphas)[:, :-1] + values, axis=0)
         return alphas.at[end, 1:].set(longer), None
 
@@ -138,30 +138,30 @@ def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any,
 
 def _gather_row(saved: _Saved, so_far: _Gradient, begin: Int[Array, ""]) -> tuple[_Gradient, Float[Array, " K"]]:
     """β of one start, and its segments' share of the gradient; returns Σ_t γ_k(begin, t) beside."""
-    sketch = sketch_of(saved.known, saved.log_count.shape[0] - 1)
+    segment_codes = segment_codes_of(saved.known, saved.log_count.shape[0] - 1)
     window = window_after(begin, saved.alphas.shape[0], saved.priors)
     by_skill = ends_of(begin, window, saved.sums, saved.priors, saved.known)
     # β is written after these rows of it were read: without the barrier XLA copies all of it, each time.
     later = jax.lax.optimization_barrier(window.of(so_far.betas)[:, 1:])
-    earlier = logsumexp(by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch) + later, axis=0)
+    earlier = logsumexp(by_segment(by_skill, logsumexp(by_skill, axis=-1), segment_codes) + later, axis=0)
     betas = so_far.betas.at[begin, :-1].set(jnp.where(begin == saved.known.length, saved.log_count[:-1], earlier))
 
-    shares = _shares(by_skill, saved.alphas[begin, :-1] + later - saved.total, sketch)
+    shares = _shares(by_skill, saved.alphas[begin, :-1] + later - saved.total, segment_codes)
     by_length = _by_length(jnp.sum(shares, axis=-1), begin, window, so_far.log_duration.shape[0])
     gradient = _Gradient(betas, window.add(so_far.ended, shares), so_far.log_duration + by_length)
     return gradient, jnp.sum(shares, axis=0)
 
 
 def _shares(
-    by_skill: Float[Array, "width K"], around: Float[Array, "width M"], sketch: Int[Array, " sketch"]
+    by_skill: Float[Array, "width K"], around: Float[Array, "width M"], segment_codes: Int[Array, " listed"]
 ) -> Float[Array, "width K"]:
     """γ_k of a row, from the log-probability `around` of all that comes before and after it as the i-th segment."""
     # Probabilities: rounding must not lift them above one, where everything is impossible least of all.
-    if sketch.shape[0] == 0:
+    if segment_codes.shape[0] == 0:
         return jnp.exp(jnp.minimum(logsumexp(around, axis=-1)[:, None] + by_skill, 0.0))
-    free = logsumexp(jnp.where(sketch == UNKNOWN, around, LOG_ZERO), axis=-1)
-    told = around + jnp.take(by_skill, sketch, axis=-1, mode="fill", fill_value=LOG_ZERO)
-    is_skill = jax.nn.one_hot(sketch, by_skill.shape[1])  # zero where the skill is unknown
+    free = logsumexp(jnp.where(segment_codes == UNKNOWN, around, LOG_ZERO), axis=-1)
+    told = around + jnp.take(by_skill, segment_codes, axis=-1, mode="fill", fill_value=LOG_ZERO)
+    is_skill = jax.nn.one_hot(segment_codes, by_skill.shape[1])  # zero where the skill is unknown
     return jnp.exp(jnp.minimum(free[:, None] + by_skill, 0.0)) + jnp.exp(jnp.minimum(told, 0.0)) @ is_skill
 
 

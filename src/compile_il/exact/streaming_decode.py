@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.exact.known import Known, by_segment, counts_left, named, sketch_of
+from compile_il.exact.known import Known, by_segment, counts_left, named, segment_codes_of
 from compile_il.exact.scores import Priors, RunningSums, StepScores, centre, running_sums, starts_of, window_before
 from compile_il.exact.streaming import end_probs, forward, no_segments
 from compile_il.exact.walks import Candidates, LastSegment, Segmentation, sample_back, walk_back
@@ -30,10 +30,10 @@ def best_segmentation(
     """The most probable segmentation (Viterbi), as `decode.best_segmentation`."""
     centred = centre(steps, known.length)
     sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
-    sketch = sketch_of(known, log_count.shape[0] - 1)
+    segment_codes = segment_codes_of(known, log_count.shape[0] - 1)
 
     def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
-        return by_segment(by_skill, jnp.max(by_skill, axis=-1), sketch)
+        return by_segment(by_skill, jnp.max(by_skill, axis=-1), segment_codes)
 
     nothing = jnp.zeros((sums.before.shape[0], log_count.shape[0]))
     return _best_path(value, nothing, sums, priors, known, log_count, centred.taken)
@@ -46,13 +46,13 @@ def best_boundaries(
     centred = centre(steps, known.length)
     sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
     max_segments = log_count.shape[0] - 1
-    sketch = sketch_of(known, max_segments)
+    segment_codes = segment_codes_of(known, max_segments)
     alphas = forward(sums, priors, known, max_segments)
     likeliest = jnp.argmax(alphas[known.length] + log_count)
     only = jnp.where(jnp.arange(max_segments + 1) == likeliest, log_count, LOG_ZERO)
 
     def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
-        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
         return jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
 
     bonus = end_probs(alphas, sums, priors, known, only)
@@ -70,14 +70,16 @@ def _best_path(
 ) -> Segmentation:
     """The segmentation with the largest sum of its segments' values, and of `bonus[t, i]` where the i-th ends at t."""
     num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
-    sketch = sketch_of(known, max_segments)
+    segment_codes = segment_codes_of(known, max_segments)
 
     def extend(bests: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], _Best]:
         window = window_before(end, num_times, priors)
         by_skill = starts_of(end, window, sums, priors, known)
         options = window.of(bests)[:, :-1] + value(by_skill)
         origin = jnp.argmax(options, axis=0)
-        skill = jax.vmap(lambda i, row: named(jnp.argmax(row), i, sketch))(jnp.arange(max_segments), by_skill[origin])
+        skill = jax.vmap(lambda i, row: named(jnp.argmax(row), i, segment_codes))(
+            jnp.arange(max_segments), by_skill[origin]
+        )
         last = _Best(window.first + origin, skill, jnp.take_along_axis(by_skill[origin], skill[:, None], axis=1)[:, 0])
         return bests.at[end, 1:].set(jnp.max(options, axis=0) + bonus[end, 1:]), last
 
@@ -100,14 +102,14 @@ def sample_segmentation(
     centred = centre(steps, known.length)
     sums = running_sums(centred.steps)
     num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
-    sketch, log_count = sketch_of(known, max_segments), counts_left(log_count, known)
+    segment_codes, log_count = segment_codes_of(known, max_segments), counts_left(log_count, known)
     alphas = forward(sums, priors, known, max_segments)
 
     def candidates(i: Int[Array, ""], end: Int[Array, ""]) -> Candidates:
         window = window_before(end, num_times, priors)
         by_skill = starts_of(end, window, sums, priors, known)
-        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), sketch)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
         column = values[:, 0] if values.shape[1] == 1 else values[:, i]
         return Candidates(window.first, window.of(alphas)[:, i] + column, by_skill)
 
-    return sample_back(key, candidates, known.length, alphas[known.length], sketch, log_count, centred.taken)
+    return sample_back(key, candidates, known.length, alphas[known.length], segment_codes, log_count, centred.taken)

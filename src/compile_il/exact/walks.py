@@ -81,7 +81,7 @@ def sample_back(
     candidates: Callable[[Int[Array, ""], Int[Array, ""]], Candidates],
     length: Int[Array, ""],
     log_totals: Float[Array, " counts"],
-    sketch: Int[Array, " sketch"],
+    segment_codes: Int[Array, " listed"],
     log_count: Float[Array, " counts"],
     taken: Float[Array, ""],
 ) -> Segmentation:
@@ -92,7 +92,7 @@ def sample_back(
       candidates: of the index of a segment (from 0) and its end.
       length: where the last segment ends.
       log_totals: α_M(T) for M = 0 .. largest.
-      sketch: skills that are known.
+      segment_codes: skills that are known.
       log_count: log p(M).
       taken: as in `walk_back`.
     """
@@ -103,7 +103,7 @@ def sample_back(
     def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
         first, log_weight, by_skill = candidates(i, end)
         origin = jax.random.categorical(keys[i, 0], log_weight)
-        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, sketch)
+        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, segment_codes)
         return LastSegment(first + origin, skill, by_skill[origin, skill])
 
     return walk_back(last_segment, length, num_segments, log_count, taken)

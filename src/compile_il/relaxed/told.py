@@ -72,13 +72,13 @@ def told_by(
 
 def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
     """`told_by` of each demonstration of a batch."""
-    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_labels, counts)
+    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes, counts)
     return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*map(jnp.asarray, labels))
 
 
 def counts_in(batch: Batch, num_segments: int) -> Int[Array, " B"]:
     """How many segments each demonstration of a batch has: as many as its labels list in order, or M without such."""
-    listed = jnp.asarray(batch.segment_labels)
+    listed = jnp.asarray(batch.segment_codes)
     if not listed.shape[1]:
         return jnp.full(listed.shape[0], num_segments)
     # A list is followed by at least one place without a segment.

@@ -83,9 +83,9 @@ def _num_labelled(demos: Demonstrations) -> int:
     labels = demos.labels
     if labels is None:
         return 0
-    sketches = labels.segment_codes or [np.empty(0)] * len(demos)
-    told = zip(labels.boundaries, labels.codes, sketches, strict=True)
-    # An empty sketch tells nothing; any other tells at least the number of segments.
+    segment_codes = labels.segment_codes or [np.empty(0)] * len(demos)
+    told = zip(labels.boundaries, labels.codes, segment_codes, strict=True)
+    # An empty list tells nothing; any other tells at least the number of segments.
     return sum(bool((b != UNKNOWN).any() or (c != UNKNOWN).any() or len(z)) for b, c, z in told)
 
 

@@ -7,7 +7,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float
 
 from compile_il.batches import Batch
-from compile_il.exact.known import Known, sketch_of
+from compile_il.exact.known import Known, segment_codes_of
 from compile_il.exact.objective import score_batch
 from compile_il.exact.recursion import end_probs, exactly, forward, tables_of
 from compile_il.exact.scores import Priors, StepScores, centre, segment_values
@@ -53,7 +53,7 @@ def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segmen
 def posterior_segments(steps: StepScores, priors: Priors, known: Known, num_segments: int) -> Float[Array, "M T"]:
     """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
     by_skill = segment_values(centre(steps, known.length).steps, priors, known)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), sketch_of(known, num_segments))
+    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(known, num_segments))
     alphas = forward(values, num_segments)
     ends = end_probs(alphas, values, known.length, exactly(num_segments, num_segments))
     reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)

@@ -12,15 +12,15 @@ from compile_il.demos import DemonstrationError, Demonstrations
 from tests.demos.test_labels import DEMOS, labels_of, lists
 
 
-def sketches_of(demos: Demonstrations) -> list[list[int]]:
-    sketches = labels_of(demos).segment_codes
-    assert sketches is not None
-    return lists(sketches)
+def segment_codes_of(demos: Demonstrations) -> list[list[int]]:
+    segment_codes = labels_of(demos).segment_codes
+    assert segment_codes is not None
+    return lists(segment_codes)
 
 
 def test_unknown_codes_and_episodes():
     told = DEMOS.with_labels(segment_codes=[[5, None, 5], None, np.array([1, -1])])
-    assert sketches_of(told) == [[5, -1, 5], [], [1, -1]]
+    assert segment_codes_of(told) == [[5, -1, 5], [], [1, -1]]
     assert {part.dtype for part in labels_of(told).segment_codes or []} == {np.dtype(np.int32)}
     assert lists(labels_of(told).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
     assert told.truth.codes is DEMOS.truth.codes or lists(told.truth.codes or []) == lists(DEMOS.truth.codes or [])
@@ -28,14 +28,14 @@ def test_unknown_codes_and_episodes():
 
 def test_they_go_where_their_episode_goes():
     told = DEMOS.with_labels(segment_codes=[[5, -1, 5], None, [1, -1]])
-    assert sketches_of(told[[2, 0]]) == [[1, -1], [5, -1, 5]]
-    assert sketches_of(told[1:2]) == [[]]
+    assert segment_codes_of(told[[2, 0]]) == [[1, -1], [5, -1, 5]]
+    assert segment_codes_of(told[1:2]) == [[]]
     one = told[2].labels
     assert one is not None
     assert one.segment_codes is not None
     assert one.segment_codes.tolist() == [1, -1]
     first, second = told.split(0.67)
-    assert sorted(map(tuple, sketches_of(first) + sketches_of(second))) == [(), (1, -1), (5, -1, 5)]
+    assert sorted(map(tuple, segment_codes_of(first) + segment_codes_of(second))) == [(), (1, -1), (5, -1, 5)]
     assert Demonstrations.concatenate([told[:1], told[1:]]) == told
 
 
@@ -50,12 +50,13 @@ def test_they_are_replaced_and_dropped_with_other_labels():
 
 def test_reveal_tells_them_of_a_fraction():
     told = DEMOS.with_truth(codes=DEMOS.truth.codes).reveal(boundaries=False, codes=False, segment_codes=True)
-    assert sketches_of(told) == [[5, 0, 5], [2], [1, 1]]
+    assert segment_codes_of(told) == [[5, 0, 5], [2], [1, 1]]
     assert lists(labels_of(told).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
     some = DEMOS.reveal(segment_codes=True, fraction=0.5)
-    for boundaries, sketch, true in zip(labels_of(some).boundaries, sketches_of(some), DEMOS.truth.codes, strict=True):
-        assert sketch == ([] if (boundaries == -1).all() else true.tolist())
-    assert some.with_labels(labels_of(some).boundaries, labels_of(some).codes, sketches_of(some)) == some
+    boundary_labels, told_codes = labels_of(some).boundaries, segment_codes_of(some)
+    for boundaries, in_order, true in zip(boundary_labels, told_codes, DEMOS.truth.codes, strict=True):
+        assert in_order == ([] if (boundaries == -1).all() else true.tolist())
+    assert some.with_labels(labels_of(some).boundaries, labels_of(some).codes, segment_codes_of(some)) == some
     with pytest.raises(DemonstrationError, match="true codes are unknown"):
         DEMOS.with_truth().reveal(boundaries=False, codes=False, segment_codes=True)
 
@@ -69,7 +70,7 @@ def test_from_packed_takes_them():
 
 def test_minari_says_that_it_does_not_keep_them():
     with pytest.raises(DemonstrationError, match="do not keep the codes of segments"):
-        DEMOS.with_labels(segment_codes=[[5], None, None]).to_minari("test/sketches-v0")
+        DEMOS.with_labels(segment_codes=[[5], None, None]).to_minari("test/codes-v0")
 
 
 @pytest.mark.parametrize(
@@ -103,14 +104,14 @@ def test_contradictions_are_refused(labels: dict[str, Any], message: str):
         DEMOS.with_labels(**labels)
 
 
-def agrees(boundaries: list[int], codes: list[int], sketch: list[int]) -> bool:
+def agrees(boundaries: list[int], codes: list[int], in_order: list[int]) -> bool:
     """Whether one of all segmentations agrees with all labels."""
-    T, M = len(boundaries), len(sketch)
+    T, M = len(boundaries), len(in_order)
     for inner in itertools.combinations(range(1, T), M - 1):
         if any(label not in (-1, t in inner) for t, label in enumerate(boundaries) if t):
             continue
         segments = np.searchsorted(inner, np.arange(T), side="right")
-        for named in itertools.product(*([code] if code != -1 else [0, 1] for code in sketch)):
+        for named in itertools.product(*([code] if code != -1 else [0, 1] for code in in_order)):
             if all(code in (-1, named[m]) for code, m in zip(codes, segments, strict=True)):
                 return True
     return False
@@ -124,15 +125,15 @@ steps = st.lists(st.tuples(st.sampled_from([-1, -1, 0, 1]), st.sampled_from([-1,
 def test_exactly_the_contradictions_are_refused(episodes: list[tuple[list[tuple[int, int]], list[int]]]):
     boundaries = [[0, *(b for b, _ in labels[1:])] for labels, _ in episodes]
     codes = [[c for _, c in labels] for labels, _ in episodes]
-    sketches = [sketch for _, sketch in episodes]
+    segment_codes = [in_order for _, in_order in episodes]
     demos = Demonstrations.from_arrays(None, [[0] * len(part) for part in codes])
     try:
         demos.with_labels(boundaries, codes)
     except DemonstrationError:
         return
     try:
-        demos.with_labels(boundaries, codes, sketches)
+        demos.with_labels(boundaries, codes, segment_codes)
         taken = True
     except DemonstrationError:
         taken = False
-    assert taken == all(agrees(*labels) for labels in zip(boundaries, codes, sketches, strict=True) if labels[2])
+    assert taken == all(agrees(*labels) for labels in zip(boundaries, codes, segment_codes, strict=True) if labels[2])

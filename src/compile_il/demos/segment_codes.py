@@ -1,4 +1,4 @@
-"""Sketches: the codes of an episode's segments in order, without their places, and whether the other labels agree."""
+"""The codes of an episode's segments in order, without their places, and whether the other labels agree."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,16 +12,18 @@ from compile_il.demos.storage import Ragged
 from compile_il.demos.truth import pack_integers
 
 
-def check_sketches(sketches: Any, boundaries: Ragged, codes: Ragged) -> Ragged:
-    """Sketches end to end, an empty one where nothing is known; none contradicts the labels of its episode's steps.
+def check_segment_codes(segment_codes: Any, boundaries: Ragged, codes: Ragged) -> Ragged:
+    """Codes end to end, none of an episode of which none are known; they do not contradict the labels of its steps.
 
     Args:
-      sketches: for each episode None, or for each segment a code, `UNKNOWN` or None.
+      segment_codes: for each episode None, or for each segment a code, `UNKNOWN` or None.
       boundaries: boundary labels of all steps.
       codes: code labels of all steps.
     """
-    check_list(sketches, "segment codes", expected=len(boundaries.counts))
-    packed = pack_integers([_without_none(sketch) for sketch in sketches], "segment codes", len(boundaries.counts))
+    check_list(segment_codes, "segment codes", expected=len(boundaries.counts))
+    packed = pack_integers(
+        [_without_none(episode) for episode in segment_codes], "segment codes", len(boundaries.counts)
+    )
     refuse_where(
         packed,
         packed.values < UNKNOWN,
@@ -32,21 +34,21 @@ def check_sketches(sketches: Any, boundaries: Ragged, codes: Ragged) -> Ragged:
     return packed
 
 
-def no_sketches(num_episodes: int) -> Ragged:
-    """Sketches that say nothing."""
+def no_segment_codes(num_episodes: int) -> Ragged:
+    """No codes of any episode."""
     return Ragged(np.zeros(0, np.int32), np.zeros(num_episodes, np.int64))
 
 
-def _without_none(sketch: Any) -> Any:
-    if sketch is None:
+def _without_none(codes: Any) -> Any:
+    if codes is None:
         return []
-    if isinstance(sketch, Sequence) and not isinstance(sketch, str | bytes):
-        return [UNKNOWN if code is None else code for code in sketch]
-    return sketch
+    if isinstance(codes, Sequence) and not isinstance(codes, str | bytes):
+        return [UNKNOWN if code is None else code for code in codes]
+    return codes
 
 
-def _refuse_wrong_number(sketches: Ragged, boundaries: Ragged) -> None:
-    """Refuse a sketch with fewer segments than the boundary labels make, or with more than they leave room for."""
+def _refuse_wrong_number(segment_codes: Ragged, boundaries: Ragged) -> None:
+    """Refuse codes of fewer segments than the boundary labels make, or of more than they leave room for."""
     inner = np.ones(len(boundaries.values), bool)
     inner[boundaries.starts] = False
 
@@ -54,41 +56,41 @@ def _refuse_wrong_number(sketches: Ragged, boundaries: Ragged) -> None:
         return np.bincount(boundaries.part_index, steps & inner, minlength=len(boundaries.counts)).astype(int)
 
     least, most = 1 + per_episode(boundaries.values == 1), 1 + per_episode(boundaries.values != 0)
-    told = sketches.counts > 0
-    if (wrong := told & ((sketches.counts < least) | (sketches.counts > most))).any():
+    told = segment_codes.counts > 0
+    if (wrong := told & ((segment_codes.counts < least) | (segment_codes.counts > most))).any():
         i = int(np.argmax(wrong))
-        few = sketches.counts[i] < least[i]
+        few = segment_codes.counts[i] < least[i]
         room = f"cut it into {least[i]} segments at least" if few else f"leave room for {most[i]} segments at most"
         raise DemonstrationError(
-            f"Episode {i} has codes for {sketches.counts[i]} segments, but its {boundaries.counts[i]} steps and their "
-            f"boundary labels {room}; give one code per segment, or correct the boundary labels."
+            f"Episode {i} has codes for {segment_codes.counts[i]} segments, but its {boundaries.counts[i]} steps and "
+            f"their boundary labels {room}; give one code per segment, or correct the boundary labels."
         )
 
 
-def _refuse_wrong_codes(sketches: Ragged, boundaries: Ragged, codes: Ragged) -> None:
-    """Refuse a sketch that no segmentation agrees with which also agrees with the labels of steps."""
+def _refuse_wrong_codes(segment_codes: Ragged, boundaries: Ragged, codes: Ragged) -> None:
+    """Refuse codes that no segmentation agrees with which also agrees with the labels of steps."""
     has_codes = np.bincount(codes.part_index, codes.values != UNKNOWN, minlength=len(codes.counts)) > 0
-    both = np.flatnonzero((sketches.counts > 0) & has_codes)
+    both = np.flatnonzero((segment_codes.counts > 0) & has_codes)
     if not len(both):
         return
-    possible = _possible(*(part.take(both) for part in (sketches, boundaries, codes)))
+    possible = _possible(*(part.take(both) for part in (segment_codes, boundaries, codes)))
     if not possible.all():
         i = int(both[np.argmin(possible)])
         raise DemonstrationError(
-            f"Episode {i}: its segments cannot have the codes {sketches.parts[i].tolist()} in this order and agree "
-            "with the code and boundary labels of its steps; correct one of them, or make some unknown."
+            f"Episode {i}: its segments cannot have the codes {segment_codes.parts[i].tolist()} in this order and "
+            "agree with the code and boundary labels of its steps; correct one of them, or make some unknown."
         )
 
 
-def _possible(sketches: Ragged, boundaries: Ragged, codes: Ragged) -> Bool[np.ndarray, " B"]:
+def _possible(segment_codes: Ragged, boundaries: Ragged, codes: Ragged) -> Bool[np.ndarray, " B"]:
     """Whether some segmentation of each episode agrees with all its labels: forward through the steps, all at once."""
-    counts, lengths = sketches.counts, codes.counts
+    counts, lengths = segment_codes.counts, codes.counts
     num_segments, num_steps = int(counts.max()), int(lengths.max())
-    sketch = np.full((len(counts), num_segments), NO_SEGMENT)
-    sketch[np.arange(num_segments) < counts[:, None]] = sketches.values
+    padded = np.full((len(counts), num_segments), NO_SEGMENT)
+    padded[np.arange(num_segments) < counts[:, None]] = segment_codes.values
     boundary, code = boundaries.padded(num_steps)[..., None], codes.padded(num_steps)[..., None]
     # Whether the step at hand can lie in each segment, before and after the first step in it whose code is known.
-    fresh, coded = np.zeros(sketch.shape, bool), np.zeros(sketch.shape, bool)
+    fresh, coded = np.zeros(padded.shape, bool), np.zeros(padded.shape, bool)
     fresh[:, 0] = True
     last_code = np.full((len(counts), 1), UNKNOWN)
     possible = np.zeros(len(counts), bool)
@@ -98,7 +100,7 @@ def _possible(sketches: Ragged, boundaries: Ragged, codes: Ragged) -> Bool[np.nd
             started = np.pad(fresh | coded, ((0, 0), (1, 0)))[:, :-1] & (boundary[:, t] != 0)
             stays = boundary[:, t] != 1
             fresh, coded = (fresh & stays) | started, coded & stays & (~known | (code[:, t] == last_code))
-        agrees = (sketch != NO_SEGMENT) & (~known | (sketch == UNKNOWN) | (sketch == code[:, t]))
+        agrees = (padded != NO_SEGMENT) & (~known | (padded == UNKNOWN) | (padded == code[:, t]))
         fresh, coded = fresh & agrees & ~known, (coded | (fresh & known)) & agrees
         last_code = np.where(known, code[:, t], last_code)
         ends = lengths == t + 1

@@ -1,4 +1,4 @@
-"""Sketches, the codes of segments whose places are unknown, against full enumeration; dense and streaming."""
+"""The codes of segments whose places are unknown, against full enumeration; dense and streaming."""
 
 import itertools
 from typing import Any
@@ -39,22 +39,22 @@ ENGINES = {"dense": DENSE, "streaming": STREAMING}
 free_likelihood = JITTED["dense"].log_likelihood
 NOTHING = [-1] * MAX_STEPS
 
-sketches = st.lists(st.sampled_from([-1, 0, 1]), max_size=MAX_SEGMENTS)
+lists_of_codes = st.lists(st.sampled_from([-1, 0, 1]), max_size=MAX_SEGMENTS)
 
 
-def known_of(length: int, sketch: Any, boundaries: Any = NOTHING, codes: Any = NOTHING) -> Known:
+def known_of(length: int, segment_codes: Any, boundaries: Any = NOTHING, codes: Any = NOTHING) -> Known:
     """Padded as batches pad, so that everything compiles once."""
-    padded = np.full(MAX_STEPS + 1, NO_SEGMENT if len(sketch) else -1, np.int32)
-    padded[: len(sketch)] = sketch
+    padded = np.full(MAX_STEPS + 1, NO_SEGMENT if len(segment_codes) else -1, np.int32)
+    padded[: len(segment_codes)] = segment_codes
     return known_from_labels(*map(jnp.array, (length, boundaries, codes, padded)), K)
 
 
-@for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), sketches, st.sampled_from([*ENGINES]))
+@for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), lists_of_codes, st.sampled_from([*ENGINES]))
 @settings(max_examples=100)
-def test_against_enumeration(length: int, num_segments: int, sketch: list[int], engine: str) -> None:
+def test_against_enumeration(length: int, num_segments: int, segment_codes: list[int], engine: str) -> None:
     steps, priors = case(length, K)
-    known, log_count = known_of(length, sketch), given(num_segments)
-    every = enumerate_all(steps, priors, length, num_segments, sketch=sketch)
+    known, log_count = known_of(length, segment_codes), given(num_segments)
+    every = enumerate_all(steps, priors, length, num_segments, segment_codes=segment_codes)
     found = JITTED[engine].posterior(steps, priors, known, log_count)
     if not every:
         assert found.log_likelihood < LOG_ZERO / 2
@@ -65,30 +65,30 @@ def test_against_enumeration(length: int, num_segments: int, sketch: list[int], 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_sketch_tells_the_number_of_segments(engine: str) -> None:
+def test_codes_of_segments_tell_the_number_of_segments(engine: str) -> None:
     steps, priors = case(6, K)
     found = JITTED[engine].posterior(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT)
     np.testing.assert_allclose(found.count_probs, [0, 0, 0, 1, 0], atol=1e-5)
-    every = enumerate_counts(steps, priors, 6, ANY_COUNT, sketch=[-1, 1, -1])
+    every = enumerate_counts(steps, priors, 6, ANY_COUNT, segment_codes=[-1, 1, -1])
     assert_posterior(found, every)
     assert_best(JITTED[engine].best_segmentation(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT), every)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("length", [4, 7])
-def test_all_sketches_together_are_the_free_likelihood(length: int, engine: str) -> None:
+def test_all_codes_together_are_the_free_likelihood(length: int, engine: str) -> None:
     steps, priors = case(length, K)
     parts = [
-        float(JITTED[engine].log_likelihood(steps, priors, known_of(length, sketch), ANY_COUNT))
+        float(JITTED[engine].log_likelihood(steps, priors, known_of(length, segment_codes), ANY_COUNT))
         for m in range(1, MAX_SEGMENTS + 1)
-        for sketch in itertools.product(range(K), repeat=m)
+        for segment_codes in itertools.product(range(K), repeat=m)
     ]
     whole = free_likelihood(steps, priors, free(length, K), ANY_COUNT)
     np.testing.assert_allclose(log_sum(parts), whole, rtol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_sketch_that_says_nothing_changes_nothing(engine: str) -> None:
+def test_codes_that_say_nothing_change_nothing(engine: str) -> None:
     steps, priors = case(7, K)
     np.testing.assert_allclose(
         JITTED[engine].log_likelihood(steps, priors, known_of(7, []), ANY_COUNT),
@@ -104,17 +104,17 @@ def test_with_labels_of_steps(engine: str) -> None:
     found = JITTED[engine].log_likelihood(steps, priors, known_of(7, [1, -1, -1], **labels), ANY_COUNT)
     arrays = {f"{name.replace('boundaries', 'boundary').replace('codes', 'code')}_labels": np.array(value)
               for name, value in labels.items()}  # fmt: skip
-    every = enumerate_all(steps, priors, 7, 3, sketch=[1, -1, -1], **arrays)
+    every = enumerate_all(steps, priors, 7, 3, segment_codes=[1, -1, -1], **arrays)
     assert every
     np.testing.assert_allclose(found, log_sum([p.log_prob for p in every]) + float(ANY_COUNT[3]), rtol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("sketch", [[1, K, 0], [0] * (MAX_SEGMENTS + 1)], ids=["skill", "segments"])
-def test_a_skill_or_a_segment_too_many_is_impossible(sketch: list[int], engine: str) -> None:
+@pytest.mark.parametrize("segment_codes", [[1, K, 0], [0] * (MAX_SEGMENTS + 1)], ids=["skill", "segments"])
+def test_a_skill_or_a_segment_too_many_is_impossible(segment_codes: list[int], engine: str) -> None:
     steps, priors = case(7, K)
     gradient = jax.jit(jax.value_and_grad(ENGINES[engine].log_likelihood))
-    found, slopes = gradient(steps, priors, known_of(7, sketch), ANY_COUNT)
+    found, slopes = gradient(steps, priors, known_of(7, segment_codes), ANY_COUNT)
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in slopes)
 
@@ -142,32 +142,32 @@ def test_gradients_against_finite_differences(engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "longest", "sketch"),
+    ("engine", "longest", "segment_codes"),
     [("dense", MAX_STEPS, [-1, 1, -1]), ("dense", 3, []), ("streaming", 3, [-1, 1, -1])],
-    ids=["dense-sketch", "dense-longest", "streaming-sketch-longest"],
+    ids=["dense-codes", "dense-longest", "streaming-codes-longest"],
 )
-def test_samples_come_as_often_as_the_posterior_says(engine: str, longest: int, sketch: list[int]) -> None:
+def test_samples_come_as_often_as_the_posterior_says(engine: str, longest: int, segment_codes: list[int]) -> None:
     steps, priors = case(5, K)
     priors = priors._replace(log_duration=priors.log_duration[: longest + 1])
-    known, sample = known_of(5, sketch), ENGINES[engine].sample_segmentation
+    known, sample = known_of(5, segment_codes), ENGINES[engine].sample_segmentation
     draw = jax.jit(jax.vmap(lambda key: sample(key, steps, priors, known, ANY_COUNT)))
     drawn = draw(jax.random.split(jax.random.key(0), 20_000))
-    assert_frequencies(drawn, enumerate_counts(steps, priors, 5, ANY_COUNT, sketch=sketch))
+    assert_frequencies(drawn, enumerate_counts(steps, priors, 5, ANY_COUNT, segment_codes=segment_codes))
 
 
-def test_batches_carry_sketches() -> None:
+def test_batches_carry_codes_of_segments() -> None:
     demos = vector_demos()[:2]
-    assert batch_of(demos, 16, 9).segment_labels.shape == (2, 0)
+    assert batch_of(demos, 16, 9).segment_codes.shape == (2, 0)
     batch = batch_of(demos.with_labels(segment_codes=[None, [2, -1]]), 16, 9)
-    assert batch.segment_labels.tolist() == [[-1] * 10, [2, -1, *[NO_SEGMENT] * 8]]
-    assert pick(batch, np.array([1])).segment_labels.tolist() == [[2, -1, *[NO_SEGMENT] * 8]]
+    assert batch.segment_codes.tolist() == [[-1] * 10, [2, -1, *[NO_SEGMENT] * 8]]
+    assert pick(batch, np.array([1])).segment_codes.tolist() == [[2, -1, *[NO_SEGMENT] * 8]]
 
 
-def test_models_respect_sketches() -> None:
+def test_models_respect_codes_of_segments() -> None:
     demos = vector_demos()
     free_skills = small_model().segment(demos).skills
     told = [None, *((skills + 1) % 3 for skills in free_skills[1:])]
     found = small_model().segment(demos.with_labels(segment_codes=told))
     assert found.skills[0].tolist() == free_skills[0].tolist()
-    for skills, sketch in zip(found.skills[1:], told[1:], strict=True):
-        np.testing.assert_array_equal(skills, sketch)
+    for skills, segment_codes in zip(found.skills[1:], told[1:], strict=True):
+        np.testing.assert_array_equal(skills, segment_codes)
