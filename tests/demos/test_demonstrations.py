@@ -141,35 +141,8 @@ def test_split_refuses_what_is_no_fraction(fraction: Any):
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "one"])
 def test_seeds_are_whole_numbers(seed: Any):
-    for call in (lambda: EPISODE_NUMBERS.split(0.5, seed=seed), lambda: EPISODE_NUMBERS.batches(2, seed=seed)):
-        with pytest.raises(DemonstrationError, match=f"seed is {seed!r}; use a whole number of at least 0"):
-            call()
-
-
-def test_batches_are_one_epoch():
-    in_order = list(EPISODE_NUMBERS.batches(8))
-    assert [len(batch) for batch in in_order] == [8, 8, 4]
-    assert [n for batch in in_order for n in numbers(batch)] == list(range(20))
-    shuffled = [n for batch in EPISODE_NUMBERS.batches(8, seed=0) for n in numbers(batch)]
-    assert shuffled != list(range(20))
-    assert sorted(shuffled) == list(range(20))
-    assert shuffled == [n for batch in EPISODE_NUMBERS.batches(8, seed=0) for n in numbers(batch)]
-    assert [len(batch) for batch in EPISODE_NUMBERS.batches(8, seed=0, drop_remainder=True)] == [8, 8]
-    assert [len(batch) for batch in EPISODE_NUMBERS.batches(100)] == [20]
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "drop_remainder", "bounds"),
-    [
-        (0, False, "of at least 1"),
-        (-1, False, "of at least 1"),
-        (2.5, False, "of at least 1"),
-        (21, True, "from 1 to 20"),
-    ],
-)
-def test_batches_refuses_at_once(batch_size: Any, drop_remainder: bool, bounds: str):
-    with pytest.raises(DemonstrationError, match=f"batch_size is {batch_size}; use a whole number {bounds}"):
-        EPISODE_NUMBERS.batches(batch_size, drop_remainder=drop_remainder)
+    with pytest.raises(DemonstrationError, match=f"seed is {seed!r}; use a whole number of at least 0"):
+        EPISODE_NUMBERS.split(0.5, seed=seed)
 
 
 @given(recipes(), st.data())

@@ -253,18 +253,6 @@ class Demonstrations:
         order = np.random.default_rng(seed).permutation(len(self))
         return self._take(order[:num_first]), self._take(order[num_first:])
 
-    def batches(self, batch_size: int, *, seed: int | None = None, drop_remainder: bool = False) -> Iterator[Self]:
-        """One epoch: every episode once, in sets of `batch_size`, shuffled if there is a seed.
-
-        The last set is smaller if `batch_size` does not divide the number of episodes, or dropped on request.
-        """
-        batch_size = whole_number("batch_size", batch_size, 1, len(self) if drop_remainder else None)
-        order = np.arange(len(self))
-        if seed is not None:
-            order = np.random.default_rng(whole_number("seed", seed, 0)).permutation(len(self))
-        end = len(self) - len(self) % batch_size if drop_remainder else len(self)
-        return (self._take(order[i : i + batch_size]) for i in range(0, end, batch_size))
-
     # All of it, in arrays of one shape
 
     def padded(self, max_length: int | None = None) -> Padded:
