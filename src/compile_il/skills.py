@@ -19,7 +19,7 @@ from compile_il.unpack import unpack
 class Arrival(NamedTuple):
     """What skills know at a moment, and how ready each of them is to stop there."""
 
-    percept: Percept
+    view: Percept
     stop_logits: Float[Array, " K"]
     measured: Float[Array, " D"] | None
     """How much of each thing there is, where effects are looked at."""
@@ -123,19 +123,19 @@ class Skills(eqx.Module):
 
     def act(self, now: Arrival, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action of a skill."""
-        return self.policies.act(now.percept.seen, skill)
+        return self.policies.act(now.view.seen, skill)
 
     def arrive(self, now: Arrival, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Arrival:
         """After an action has led to an observation."""
-        percept = self.policies.eyes.look(now.percept, action, observation)
-        logits = self.stop_logits(now.percept.seen, action, percept.seen)
+        view = self.policies.eyes.look(now.view, action, observation)
+        logits = self.stop_logits(now.view.seen, action, view.seen)
         if self.effects is None:
-            return Arrival(percept, logits, None)
+            return Arrival(view, logits, None)
         assert now.measured is not None, "effects are looked at from the beginning"
         measured = self.effects.measure(observation)
         # The odds of stopping that `score_steps` gives, in which the rule has its weight and effects have theirs.
         odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
-        return Arrival(percept, odds, measured)
+        return Arrival(view, odds, measured)
 
     def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here: ψ_k(s, a, s') > 0.5, after its effect has been seen or missed."""

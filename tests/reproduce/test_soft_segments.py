@@ -36,14 +36,14 @@ def test_codes_that_are_told_in_order_move_the_segments() -> None:
 
 def assert_segments(length: int, num_segments: int, sketch: list[int]) -> np.ndarray:
     steps, priors = case(length, num_skills=2)
-    paths = enumerate_all(steps, priors, length, num_segments, sketch=sketch)
+    paths = enumerate_all(steps, priors, length, num_segments, segment_codes=sketch)
     log_probs = np.array([path.log_prob for path in paths])
     weights = np.exp(log_probs - logsumexp(log_probs))
     expected = np.zeros((num_segments, MAX_STEPS))
     for path, weight in zip(paths, weights, strict=True):
         segment = np.searchsorted(path.ends, np.arange(length), side="right")
         expected[segment, np.arange(length)] += weight
-    known = free(length, 2)._replace(sketch=jnp.array(sketch, jnp.int32))
+    known = free(length, 2)._replace(segment_codes=jnp.array(sketch, jnp.int32))
     found = POSTERIOR(steps, priors, known, num_segments)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     return np.asarray(found)

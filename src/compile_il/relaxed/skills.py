@@ -20,7 +20,7 @@ from compile_il.unpack import unpack
 class Underway(NamedTuple):
     """What is remembered while a skill runs."""
 
-    percept: Percept
+    view: Percept
     state: LSTMState
     """Of the termination policy, which forgets when a skill ends."""
 
@@ -113,17 +113,17 @@ class RelaxedSkills(eqx.Module):
     def follow(self, now: Underway, observation: Shaped[Array, "..."]) -> Underway:
         """Where one skill has ended and the next begins: the termination policy starts anew, and policies may too."""
         eyes = self.policies.eyes
-        percept = eyes.open(observation) if eyes.forgetful else now.percept
-        return Underway(percept, self.termination.begin(observation))
+        view = eyes.open(observation) if eyes.forgetful else now.view
+        return Underway(view, self.termination.begin(observation))
 
     def act(self, now: Underway, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""
-        return self.policies.act(now.percept.seen, skill)
+        return self.policies.act(now.view.seen, skill)
 
     def arrive(self, now: Underway, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Underway:
         """After an action has led to an observation."""
         state = self.termination.arrive(now.state, action, observation)
-        return Underway(self.policies.eyes.look(now.percept, action, observation), state)
+        return Underway(self.policies.eyes.look(now.view, action, observation), state)
 
     def is_done(self, now: Underway, skill: Array) -> Bool[Array, ""]:
         """Whether to stop here; one rule for all skills."""
