@@ -113,7 +113,7 @@ def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
 
 def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """The networks that look at frames, the passes of recognition, and those of termination."""
-    num_segments = trainer.config.expected_segments
+    num_segments = trainer.settled.expected_segments
 
     def frames(skills: Any, batch: Any) -> Any:
         read = skills.read(batch)
@@ -169,7 +169,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
-    losses = make_losses(trainer.config, trainer.rate)
+    losses = make_losses(trainer.settled, trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
     steps = [milliseconds_in_a_row(whole, warm_up, repeats) for _ in range(4)]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compile_il.config import Config, ConfigError
-from compile_il.setting import changed
+from compile_il.config import Config, ConfigError, CountsTold
+from compile_il.setting import NUMBERS, changed, is_whole
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,11 @@ def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
         Config(**settings)
 
 
-WHOLE = [field.name for field in dataclasses.fields(Config) if field.type in (int, int | None) and field.name != "seed"]
+WHOLE = [
+    field.name
+    for field in dataclasses.fields(Config)
+    if field.type in NUMBERS and is_whole(field.type) and field.name != "seed"
+]
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -68,6 +72,12 @@ def test_counts_and_sizes_begin_at_one(name: str) -> None:
 def test_json_round_trip() -> None:
     config = Config(num_segments=None, duration_rate=4.25, shared_termination=True, seed=7)
     assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_what_was_a_setting_is_read_and_can_no_longer_be_given() -> None:
+    assert Config.from_json(Config(num_skills=4).to_json() | {"counts_told": True}) == Config(num_skills=4)
+    with pytest.raises(ConfigError, match="There is no setting counts_told"):
+        changed(Config(), {"counts_told": True}, ConfigError)
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:
@@ -117,6 +127,17 @@ def test_defaults_that_depend_on_what_is_known() -> None:
         num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False, sigma_floor=0.3
     )
     assert mine.settled() == mine
+
+
+def test_defaults_that_depend_on_what_labels_tell() -> None:
+    unknown, told = Config(num_segments=None, max_segments=4), CountsTold(largest=7, of_all=True)
+    assert unknown.settled(told) == dataclasses.replace(Config().settled(), num_segments=None, max_segments=7)
+    some = unknown.settled(CountsTold(largest=7))
+    assert some == dataclasses.replace(unknown.settled(), max_segments=7)
+    relaxed = dataclasses.replace(unknown, inference="relaxed")
+    assert relaxed.settled(told).num_segments == 7
+    assert relaxed.settled(CountsTold(largest=7)).num_segments is None
+    assert unknown.settled(CountsTold(largest=2)) == unknown.settled()
 
 
 def test_defaults_that_depend_on_the_inference() -> None:

@@ -18,7 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from compile_il.array_files import ModelError
 from compile_il.batches import Batch, batch_of
-from compile_il.config import Config, ConfigError
+from compile_il.config import NOTHING_TOLD, Config, ConfigError, CountsTold
 from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
@@ -405,10 +405,34 @@ def test_labels_do_not_count_as_found() -> None:
     assert standings[0] == standings[1]
 
 
-def test_nobody_can_say_that_labels_tell_what_they_do_not() -> None:
-    model = fit(vector_demos(), config=SMALL, num_iterations=1, num_segments=None, counts_told=True)
-    assert not model.config.counts_told
-    assert model.config.shared_termination
+def test_nobody_can_say_what_labels_tell() -> None:
+    demos = vector_demos().with_labels(segment_codes=[[UNKNOWN] * 3] * 4)
+    with pytest.raises(ConfigError, match="There is no setting counts_told"):
+        fit(demos, config=SMALL, counts_told=True)
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_labels_tell_nothing_new_where_a_number_is_given(inference: str) -> None:
+    """They must agree with it."""
+    config = dataclasses.replace(SMALL, inference=inference)
+    demos = vector_demos()
+    source = make_source(demos.with_labels(segment_codes=[[UNKNOWN] * 3] * 4), config)
+    assert source.counts_told == NOTHING_TOLD
+    with pytest.raises(DemonstrationError, match=r"codes of 2 segments, and (the settings ask for|there are) 3"):
+        make_source(demos.with_labels(segment_codes=[[UNKNOWN] * 2] * 4), config)
+
+
+def test_settings_of_a_model_are_those_that_were_given(tmp_path: Path) -> None:
+    """So that another training may begin with them, and what is not said is chosen anew."""
+    demos, config = vector_demos(), dataclasses.replace(SMALL, num_iterations=1)
+    model = fit(demos, config=config, out=tmp_path)
+    for same in (model, load(tmp_path)):
+        assert same.config == config
+        assert (same.settled.shared_termination, same.settled.termination_weight) == (False, 1.0)
+        unknown = fit(demos, config=same.config, num_segments=None)
+        assert (unknown.settled.shared_termination, unknown.settled.termination_weight) == (True, 3.0)
+        assert unknown.skills.termination_weight == 3.0
+        assert fit(demos, config=same.config, inference="relaxed").settled.sigma_floor == 0.25
 
 
 class Plain:
@@ -513,13 +537,13 @@ def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
     told = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
     model = fit(told, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
     assert model.segment(told).num_segments.tolist() == counts
-    assert model.config.counts_told
+    assert model.counts_told == CountsTold(3, of_all=True)
     # What is told of the number in labels can be told as a list, and is then known as well as one number is.
     listed = fit(demos, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4), num_segments=counts)
-    assert listed.config == model.config
+    assert (listed.config, listed.counts_told) == (model.config, model.counts_told)
     known = dataclasses.replace(SMALL, num_segments=3).settled()
     for name in ("duration_weight", "shared_termination", "termination_weight"):
-        assert getattr(listed.config, name) == getattr(known, name)
+        assert getattr(listed.settled, name) == getattr(known, name)
     assert listed.duration_rate == pytest.approx(listed_rate(demos, counts))
 
 
@@ -543,7 +567,9 @@ def test_some_counts_may_be_known() -> None:
     """The likelihood of each demonstration is that of its number where a list says it, and of any where it does not."""
     demos = vector_demos()
     model = fit(demos, config=SMALL, num_segments=[2, None, 7, None], num_iterations=1, learning_rate=1e-12)
-    assert (model.config.num_segments, model.config.max_segments, model.config.counts_told) == (None, 7, False)
+    assert (model.settled.num_segments, model.settled.max_segments) == (None, 7)
+    assert model.counts_told == CountsTold(7, of_all=False)
+    assert (model.config.num_segments, model.config.max_segments) == (None, 5)
     told = with_counts(demos, [2, None, 7, None])
     assert told.labels is not None
     assert told.labels.segment_codes is not None
@@ -551,6 +577,16 @@ def test_some_counts_may_be_known() -> None:
     assert model.segment(told).num_segments[[0, 2]].tolist() == [2, 7]
     with pytest.raises(ConfigError, match="relaxed inference must be told how many"):
         fit(demos, config=SMALL, num_segments=None, inference="relaxed")
+
+
+@pytest.mark.parametrize("counts", [[3, 4, None, 2], [3, 4, 2, 2]])
+def test_as_many_are_considered_as_are_told(counts: list[int | None]) -> None:
+    """Of all demonstrations or of some, in a list or in labels."""
+    demos = vector_demos()
+    for data, told in ((demos, counts), (with_counts(demos, counts), None)):
+        model = fit(data, config=SMALL, num_segments=told, max_segments=3)
+        assert (model.config.max_segments, model.settled.max_segments) == (3, 4)
+        assert model.log_counts(demos, "unknown").shape == (4, 5)
 
 
 def test_a_long_list_of_counts_is_not_shown() -> None:

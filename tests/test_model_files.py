@@ -13,6 +13,7 @@ import safetensors.numpy
 from compile_il import array_files
 from compile_il.array_files import CONFIG_FILE, WEIGHTS_FILE, ModelError, checksum
 from compile_il.demos import Demonstrations
+from compile_il.fit import fit
 from compile_il.model_files import load
 from compile_il.segments import Segments
 from tests.exact.small import SMALL, model_for, small_model, vector_demos
@@ -69,6 +70,25 @@ def test_other_spaces(kind: str, tmp_path: Path) -> None:
     assert again.skills.space == model.skills.space
     np.testing.assert_array_equal(again.skills.policies.actions.mean, model.skills.policies.actions.mean)
     np.testing.assert_array_equal(again.skills.policies.actions.spread, model.skills.policies.actions.spread)
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_models_of_data_whose_labels_tell_numbers_of_segments(inference: str, tmp_path: Path) -> None:
+    """As they are written now, and as they were when settings said so."""
+    counts = [2, 3, 2, 1]
+    model = fit(vector_demos(), config=dataclasses.replace(SMALL, inference=inference), num_segments=counts)
+    place = model.save(tmp_path / "model")
+    now = load(place)
+    assert (now.config, now.counts_told) == (model.config, model.counts_told)
+    description = json.loads((place / CONFIG_FILE).read_text())
+    del description["counts_told"]
+    description["settings"] = model.settled.to_json() | {"counts_told": True}
+    (place / CONFIG_FILE).write_text(json.dumps(description | {"sha256": checksum(description)}))
+    before = load(place)
+    for again in (now, before):
+        assert again.settled == model.settled
+        found, expected = again.segment(vector_demos(), counts), model.segment(vector_demos(), counts)
+        np.testing.assert_array_equal(found.log_likelihood, expected.log_likelihood)
 
 
 def test_existing_models_are_replaced_on_request_only(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_the_loss_is_a_mean_over_demonstrations_that_are_possible() -> None:
         ("data", {"inference": "relaxed"}, 4.0),
         ("data", {"inference": "exact"}, 4.0),
         ("data", {"inference": "exact", "num_segments": 4}, 3.0),
-        ("told", {"inference": "relaxed", "num_segments": 3, "counts_told": True}, 6.0),
+        ("told", {"inference": "relaxed", "num_segments": None}, 6.0),
         ("data", {"inference": "relaxed", "duration_rate": 5.0}, 5.0),
     ],
 )

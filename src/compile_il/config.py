@@ -1,7 +1,7 @@
 """What a model is and how it is trained: frozen, validated when built, plain enough for a JSON file."""
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range, about, check_settings, setting
 
@@ -14,6 +14,8 @@ RELAXED = {"inference": "relaxed"}
 GAUSSIAN = {"inference": "relaxed", "codes": "gaussian"}
 """Values of other settings under which a setting has an effect; see `About.only`."""
 _ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one for each demonstration"
+_FORMER = {"counts_told"}
+"""In files of earlier versions, which called a setting what labels tell (`CountsTold`)."""
 _TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
 
@@ -21,16 +23,26 @@ class ConfigError(ValueError):
     """Settings that cannot work; the message says what to change."""
 
 
+class CountsTold(NamedTuple):
+    """What labels tell of the number of segments, where the settings leave it open: a fact about the data."""
+
+    largest: int = 0
+    """Segments of the demonstration that has most, among those whose number is told; 0 if none is."""
+    of_all: bool = False
+    """Whether the number is told of each demonstration."""
+
+
+NOTHING_TOLD = CountsTold()
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Settings of `fit`, each documented in one line."""
 
     num_segments: int | None = setting(3, AT_LEAST_ONE, ", or None if it is not known", kind_hint=_ALSO_A_LIST)
-    """Segments of each demonstration; None where that is not known, and is to be found."""
+    """Segments of each demonstration; None if labels tell it or it is to be found."""
     max_segments: int = setting(12, AT_LEAST_ONE)
-    """Most segments that are considered where their number is not known."""
-    counts_told: bool = False
-    """Whether labels give the number of segments of each demonstration; set by `fit`."""
+    """Most segments that are considered where their number is not known, or as many as any labels tell, if more."""
     num_skills: int = setting(10, AT_LEAST_ONE)
     """Skills to be found."""
     inference: Literal["exact", "relaxed"] = "exact"
@@ -120,25 +132,29 @@ class Config:
         """Segments of a demonstration, or a guess at them where they are not known."""
         return self.num_segments or 3
 
-    def settled(self) -> Self:
-        """The same settings, with a value for each None whose default depends on other settings.
+    def settled(self, told: CountsTold = NOTHING_TOLD) -> Self:
+        """The same settings, with a value for each None whose default depends on other settings or on the data.
 
         Where the number of segments is told, the likelihood needs no help. Where it is not, cutting once more is worth
         the price of a code wherever a policy is unsure, and cutting once less where one code can serve two tasks. What
         sets a real boundary apart is that it can be told from the event itself: so there, one rule ends all skills, and
         its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
+
+        Args:
+          told: what labels tell of the number of segments; nothing, where these settings give one.
         """
+        known = self.num_segments is not None or told.of_all
         if self.inference == "relaxed":
-            defaults: dict[str, Any] = {"sigma_floor": 0.25}
+            defaults: dict[str, Any] = {"num_segments": told.largest if told.of_all else None, "sigma_floor": 0.25}
         else:
-            known = self.num_segments is not None or self.counts_told
             defaults = {
                 "duration_weight": None if known else 0.0,
                 "shared_termination": not known,
                 "termination_weight": 1.0 if known else 3.0,
                 "sigma_floor": 0.5,
             }
-        return dataclasses.replace(self, **{n: v for n, v in defaults.items() if getattr(self, n) is None})
+        unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        return dataclasses.replace(self, max_segments=max(self.max_segments, told.largest), **unset)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values only."""
@@ -147,6 +163,7 @@ class Config:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Reads what `to_json` gave; unknown settings are refused."""
+        values = {name: value for name, value in values.items() if name not in _FORMER}
         unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise ConfigError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")

@@ -88,14 +88,20 @@ def check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> No
         )
 
 
-def check_possible(demos: Demonstrations, config: Config) -> None:
-    """Each demonstration must have a segmentation that the settings and its labels allow."""
+def check_possible(demos: Demonstrations, config: Config, *, counts_told: bool) -> None:
+    """Each demonstration must have a segmentation that the settings and its labels allow.
+
+    Args:
+      demos: the data.
+      config: settled for it.
+      counts_told: whether labels tell the number of segments of each.
+    """
     most = config.num_segments or config.max_segments
     check_lengths(demos, config, at_hand=True)
     if demos.labels is None:
         return
     if config.inference == "relaxed":
-        counts = labelled_counts(demos) if config.counts_told else None
+        counts = labelled_counts(demos) if counts_told else None
         check_usable(demos.labels, np.full(len(demos), most) if counts is None else counts)
     all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     for i, (boundaries, segment_codes) in enumerate(zip(demos.labels.boundaries, all_segment_codes, strict=True)):
@@ -104,7 +110,7 @@ def check_possible(demos: Demonstrations, config: Config) -> None:
                 f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
                 "num_segments (or max_segments), or change the labels."
             )
-        fewest = 1 if config.counts_told else config.num_segments or 1
+        fewest = 1 if counts_told else config.num_segments or 1
         if len(segment_codes) and not fewest <= len(segment_codes) <= most:
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(segment_codes)} segments, and the settings ask "

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_il.checkpoints import Checkpoint, Checkpoints
-from compile_il.config import Config, ConfigError, given_config
-from compile_il.counts import CountWarning, has_unknown, labelled_counts, with_counts
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.config import Config, given_config
+from compile_il.counts import CountWarning, labelled_counts
+from compile_il.demos import Demonstrations
 from compile_il.interrupts import StopRequest
 from compile_il.loss import Loss
 from compile_il.metrics import boundary_accuracy
@@ -36,8 +36,8 @@ from compile_il.parallel import (
 from compile_il.progress import Check, ProgressBar
 from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, open_run
 from compile_il.segmenting import DivergedError
-from compile_il.setting import changed
 from compile_il.sources import Source, fingerprint, make_source
+from compile_il.telling import with_told_counts
 from compile_il.train import Trained, Trainer
 from compile_il.training_log import TrainingLog
 from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay, usable_when_stopped
@@ -87,7 +87,7 @@ def fit(
     with all_or_none():
         if resume and out is None:
             raise ValueError("There is nothing to resume: give the folder of the run as out.")
-        demos, config = _settle_counts(demos, given_config(config), settings)
+        demos, config = with_told_counts(demos, given_config(config), settings)
         check_num_devices(config.num_devices)  # before demonstrations are made
     _check_hosts(demos, config, in_folder=out is not None)
     with all_or_none():
@@ -114,43 +114,6 @@ def fit(
     if request.requested:  # too late to stop anything here, but not for what the caller does next
         raise Stopped(run.iteration, config.num_iterations, usable=True)
     return model
-
-
-def _settle_counts(
-    demos: Demonstrations | str | World, config: Config, settings: dict[str, Any]
-) -> tuple[Demonstrations | str | World, Config]:
-    """Data and settings, where the number of segments may be told as `Model.segment` is told it.
-
-    It may be "unknown", or one number for each demonstration.
-    """
-    counts = settings.get("num_segments")
-    if isinstance(counts, np.ndarray) and not counts.ndim:  # a number
-        counts = counts.item()
-        settings = settings | {"num_segments": counts}
-    if isinstance(counts, str) and counts == "unknown":
-        settings = settings | {"num_segments": None}
-    elif isinstance(counts, list | tuple | np.ndarray):
-        if not isinstance(demos, Demonstrations):
-            raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
-        relaxed = settings.get("inference", config.inference) == "relaxed"
-        if relaxed and has_unknown(counts):
-            raise DemonstrationError(
-                f"num_segments has None at place {list(counts).index(None)}: relaxed inference must be told the number "
-                'of each demonstration; exact inference need not be (inference="exact").'
-            )
-        demos = with_counts(demos, counts, some_empty=relaxed)
-        most = max(config.max_segments, *(int(count or 1) for count in counts))
-        settings = {"max_segments": most} | settings | {"num_segments": None}
-    told = labelled_counts(demos) if isinstance(demos, Demonstrations) else None
-    if told is None:
-        settings = settings | {"counts_told": False}
-    if told is not None and settings.get("num_segments", config.num_segments) is None:
-        if settings.get("inference", config.inference) == "relaxed":
-            settings = settings | {"num_segments": int(told.max()), "counts_told": True}
-        else:
-            most = max(settings.get("max_segments", config.max_segments), int(told.max()))
-            settings = settings | {"num_segments": None, "max_segments": most, "counts_told": True}
-    return demos, changed(config, settings, ConfigError)
 
 
 def _check_hosts(demos: Demonstrations | str | World, config: Config, *, in_folder: bool) -> None:
@@ -262,7 +225,7 @@ class Standing(NamedTuple):
 def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
     """Held-out likelihood of each seed, and boundary accuracy where the truth is known."""
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
-    counts = labelled_counts(trainer.source.held_out) if trainer.config.counts_told else None
+    counts = labelled_counts(trainer.source.held_out) if trainer.source.counts_told.of_all else None
     standings = []
     for model in trainer.models(state):
         try:

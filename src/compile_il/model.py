@@ -1,6 +1,7 @@
 """A trained model: it segments demonstrations, and its skills act."""
 
 import dataclasses
+import functools
 import os
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.batches import Batch
-from compile_il.config import Config
+from compile_il.config import NOTHING_TOLD, Config, CountsTold
 from compile_il.counts import (
     Counts,
     counts_by_labels,
@@ -47,15 +48,21 @@ class Model:
 
     skills: AnySkills
     config: Config
-    """With a value for each setting whose default depends on others (`Config.settled`): to train with other settings,
-    begin with those that were given, not with these."""
+    """As given: `fit(demos, config=model.config, num_skills=20)` trains another one that differs in that alone."""
     duration_rate: float
     """Expected length of a segment, from the settings or from the data."""
     world: str | None = None
     """The name of the world that made the demonstrations, where it was one of ours."""
+    counts_told: CountsTold = NOTHING_TOLD
+    """What labels told of the number of segments in training."""
+
+    @functools.cached_property
+    def settled(self) -> Config:
+        """What the settings came to in training, with a value for each whose default depends on others or on data."""
+        return self.config.settled(self.counts_told)
 
     def __repr__(self) -> str:
-        space, config = self.skills.space, self.config
+        space, config = self.skills.space, self.settled
         gaussian = config.codes == "gaussian"
         skills = f"codes of {config.code_dim} numbers" if gaussian else f"{config.num_skills} skills"
         match space.observation_shape:
@@ -99,14 +106,14 @@ class Model:
         def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> Found:
             if decoder == "recognition":
                 assert isinstance(self.skills, RelaxedSkills), "checked before"
-                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.config.readout)
+                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.settled.readout)
             priors = self.priors(batch.boundary_labels.shape[1])
             return decode_exactly(self.skills, batch, priors, log_counts, best or "boundaries")
 
-        cost = cost_of(self.config, exactly=decoder == "exact")
-        found = in_parts(find, demos, log_counts, cost, self.config.num_skills)
-        if isinstance(num_segments, str) or (num_segments is None and self.config.num_segments is None):
-            warn_where_crowded(found.num_segments, demos, max_segments or self.config.max_segments)
+        cost = cost_of(self.settled, exactly=decoder == "exact")
+        found = in_parts(find, demos, log_counts, cost, self.settled.num_skills)
+        if isinstance(num_segments, str) or (num_segments is None and self.settled.num_segments is None):
+            warn_where_crowded(found.num_segments, demos, max_segments or self.settled.max_segments)
         return found
 
     def sample(
@@ -127,12 +134,12 @@ class Model:
           seed: of the draws.
           max_segments: as for `segment`.
         """
-        if self.config.codes == "gaussian":
+        if self.settled.codes == "gaussian":
             raise ValueError(
                 "Codes of real numbers cannot be summed over, and so there is no posterior to draw from: use segment, "
                 'or train with codes="categorical".'
             )
-        if self.config.forgetful:
+        if self.settled.forgetful:
             raise ValueError(f"{_FORGETFUL}, and so there is no posterior to draw from: use segment.")
         log_counts = self._counts_to_find(demos, num_segments, "exact", max_segments)
         keys = jax.random.split(key_of(seed), len(demos))
@@ -141,7 +148,7 @@ class Model:
             priors = self.priors(batch.boundary_labels.shape[1])
             return draw_exactly(self.skills, batch, priors, log_counts, keys[places])
 
-        return in_parts(draw, demos, log_counts, cost_of(self.config, exactly=True), self.config.num_skills)
+        return in_parts(draw, demos, log_counts, cost_of(self.settled, exactly=True), self.settled.num_skills)
 
     def _counts_to_find(
         self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
@@ -150,14 +157,14 @@ class Model:
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
-        check_codes(demos, self.config)
+        check_codes(demos, self.settled)
         asked = num_segments
         if asked is None:
-            trained_with = self.config.num_segments
+            trained_with = self.settled.num_segments
             asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
         some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
         if some_unknown and decoder == "recognition":
-            instead = "" if self.config.codes == "gaussian" else ', or decoder="exact"'
+            instead = "" if self.settled.codes == "gaussian" else ', or decoder="exact"'
             raise ValueError(
                 f"The recognition model must be told how many segments there are: pass their number{instead}."
             )
@@ -211,13 +218,13 @@ class Model:
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
             raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
-        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.config.codes == "gaussian"
+        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.settled.codes == "gaussian"
         decoder = decoder or ("recognition" if relaxed else "exact")
         if decoder == "recognition" and not relaxed:
             raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
         if decoder == "exact" and gaussian:
             raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
-        if decoder == "exact" and self.config.forgetful:
+        if decoder == "exact" and self.settled.forgetful:
             raise ValueError(f'{_FORGETFUL}: pass decoder="recognition".')
         if best is not None and decoder == "recognition":
             instead = "leave it out" if gaussian else 'leave it out, or pass decoder="exact"'
@@ -239,14 +246,14 @@ class Model:
             given = np.full(len(demos), UNKNOWN)
         else:
             raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
-        most = self.config.max_segments if max_segments is None else max_segments
+        most = self.settled.max_segments if max_segments is None else max_segments
         if (given == UNKNOWN).any():
-            dataclasses.replace(self.config, max_segments=most)  # which refuses what cannot be
-        return log_counts_of(given, most, self.config.segment_cost)
+            dataclasses.replace(self.settled, max_segments=most)  # which refuses what cannot be
+        return log_counts_of(given, most, self.settled.segment_cost)
 
     def priors(self, max_length: int) -> Priors:
         """Priors over skills and lengths for demonstrations of up to so many steps."""
-        return make_priors(self.config, self.skills, self.duration_rate, max_length)
+        return make_priors(self.settled, self.skills, self.duration_rate, max_length)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.

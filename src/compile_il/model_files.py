@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_il.array_files import ModelError, fill_shapes, load_arrays, no_model, save_arrays
-from compile_il.config import Config
+from compile_il.config import NOTHING_TOLD, Config, CountsTold
 from compile_il.model import Model
 from compile_il.networks import Scaling, Space
 from compile_il.new_skills import new_skills
@@ -41,6 +41,7 @@ def describe(model: Model) -> dict[str, Any]:
         "space": dataclasses.asdict(model.skills.space),
         "duration_rate": model.duration_rate,
         "world": model.world,
+        "counts_told": model.counts_told._asdict(),
     }
 
 
@@ -55,11 +56,20 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
     try:
         config = Config.from_json(description["settings"])
         space = _space(description["space"])
+        told = _counts_told(description, config)
         rate, world = float(description["duration_rate"]), description.get("world")
-        shapes = eqx.filter_eval_shape(new_skills, config, space, _blank_scaling(space), key_of(0))
+        shapes = eqx.filter_eval_shape(new_skills, config.settled(told), space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
-    return Model(fill_shapes(shapes, arrays, place), config, rate, world)
+    return Model(fill_shapes(shapes, arrays, place), config, rate, world, told)
+
+
+def _counts_told(description: dict[str, Any], config: Config) -> CountsTold:
+    """What labels told; earlier versions wrote the settings that it had come to, and that it was told of all."""
+    if "counts_told" in description:
+        return CountsTold(**description["counts_told"])
+    of_all = bool(description["settings"].get("counts_told"))
+    return CountsTold(config.num_segments or config.max_segments, of_all) if of_all else NOTHING_TOLD
 
 
 def _place_of_model(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from compile_il.config import Config, ConfigError
+from compile_il.config import NOTHING_TOLD, Config, ConfigError, CountsTold
 from compile_il.data_checks import (
     check_effects,
     check_lengths,
@@ -24,6 +24,7 @@ from compile_il.demos.storage import Ragged
 from compile_il.generate import demonstrate
 from compile_il.measures import space_of
 from compile_il.networks import Space
+from compile_il.telling import counts_told
 from compile_il.worlds import World, make_world
 from compile_il.worlds.world import key_of
 
@@ -47,6 +48,8 @@ class Source(NamedTuple):
     space: Space
     max_length: int
     """Steps of the longest demonstration."""
+    counts_told: CountsTold = NOTHING_TOLD
+    """What labels tell of the number of segments of the data, where the settings leave it open."""
 
 
 def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
@@ -55,14 +58,15 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     Demonstrations are checked against the settings, and some of them are held out; of a world, a sample is drawn to
     learn its spaces, scales and lengths, and another one to hold out.
     """
-    if config.inference == "relaxed" and config.num_segments is None:
+    told = counts_told(demos, config) if isinstance(demos, Demonstrations) else NOTHING_TOLD
+    if config.inference == "relaxed" and config.settled(told).num_segments is None:
         raise ConfigError(
             "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference must "
             "be told how many there are, by one number or, in cil.fit, by a list with one for each demonstration; "
             'exact inference need not be told (inference="exact").'
         )
     if isinstance(demos, Demonstrations):
-        return _data_source(demos, config)
+        return _data_source(demos, config, told)
     if isinstance(demos, os.PathLike) or (isinstance(demos, str) and demos.endswith(".npz")):
         raise DemonstrationError(
             f"{os.fspath(demos)!r} is not the name of a world: read demonstrations from a file with "
@@ -95,13 +99,13 @@ def training_world(name: str, num_tasks: int) -> World:
     return dataclasses.replace(world, max_steps=TRAINING_STEPS) if name.startswith("grid") else world
 
 
-def _data_source(demos: Demonstrations, config: Config) -> Source:
+def _data_source(demos: Demonstrations, config: Config, told: CountsTold) -> Source:
     if config.supervision != "none":
         raise DemonstrationError(
             f"supervision is {config.supervision!r}, which is for worlds, and data has labels of its own: leave it "
             "out, and give what is known with demos.with_labels(boundaries=..., segment_codes=...)."
         )
-    check_possible(demos, config)
+    check_possible(demos, config.settled(told), counts_told=told.of_all)
     check_effects(space_of(demos), config)
     kept, held_out = hold_out(demos, config.seed)
     return Source(
@@ -110,6 +114,7 @@ def _data_source(demos: Demonstrations, config: Config) -> Source:
         held_out=held_out,
         space=space_of(demos),
         max_length=kept.max_length,
+        counts_told=told,
     )
 
 

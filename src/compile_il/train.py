@@ -52,25 +52,26 @@ class Trainer:
     state, its number and the settings only, so training can stop and go on anywhere.
 
     Args:
-      config: the settings.
+      config: the settings, as given; `settled` are those that they come to with this source.
       source: where batches come from; see `compile_il.sources.make_source`.
     """
 
     def __init__(self, config: Config, source: Source):
-        self.config, self.source = config.settled(), source
+        self.config, self.source = config, source
+        self.settled = config.settled(source.counts_told)
         self.rate = config.duration_rate or expected_length(config, source)
         first_key, self.batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
-        make = functools.partial(new_skills, self.config, source.space, scaling_of(source.demos))
+        make = functools.partial(new_skills, self.settled, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
         self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
-        self._losses = make_losses(self.config, self.rate)
+        self._losses = make_losses(self.settled, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
         self._share_size = self.batch_size // self.mesh.size
         # Of a world; data has rooms.
         self.num_frames = frame_budget(source.demos.lengths, self._share_size)
-        self._rooms = make_rooms(source.demos.lengths, self.batch_size, self.mesh.size, cost_of(self.config))
+        self._rooms = make_rooms(source.demos.lengths, self.batch_size, self.mesh.size, cost_of(self.settled))
         self._step = jax.jit(self._train_step, donate_argnums=0)
         self._ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
         self._drawn: tuple[int, Block] | None = None
@@ -182,7 +183,7 @@ class Trainer:
 
     def _model(self, seed: int, params: Any) -> Model:
         skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
-        return Model(skills, self.config, self.rate, name_of(self.source.world))
+        return Model(skills, self.config, self.rate, name_of(self.source.world), self.source.counts_told)
 
     def models(self, state: Trained) -> list[Model]:
         """The model of each seed."""
@@ -194,7 +195,7 @@ def expected_length(config: Config, source: Source) -> float:
     """Mean length of a segment; the paper has 3 in all of its worlds, whatever their lengths are."""
     if config.inference == "relaxed" and source.world is not None:
         return PAPER_RATE
-    counts = labelled_counts(source.demos) if config.counts_told else None
+    counts = labelled_counts(source.demos) if source.counts_told.of_all else None
     expected = config.expected_segments if counts is None else counts.mean()
     return float(source.demos.lengths.mean() / expected)
 

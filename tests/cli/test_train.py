@@ -141,6 +141,12 @@ def test_demonstrations_may_have_more_tasks_than_segments(
     assert "--num-tasks is for worlds" in refuses(train(symbols, tmp_path, "--num-tasks", "3"), capsys)
 
 
+def test_no_setting_says_what_labels_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(train("grid-pickup", tmp_path, "--counts-told"))
+    assert "--counts-told" in capsys.readouterr().err
+
+
 def test_commands_are_those_that_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "compile-il"
     program.touch(mode=0o755)

@@ -11,7 +11,7 @@ import pytest
 
 import compile_il as cil
 from compile_il.batches import batch_of
-from compile_il.config import Config, ConfigError
+from compile_il.config import Config, ConfigError, CountsTold
 from compile_il.demos import UNKNOWN
 from compile_il.measures import scaling_of, space_of
 from compile_il.new_skills import new_skills
@@ -57,12 +57,12 @@ def test_one_segment_of_three_is_one_of_one() -> None:
 def test_a_list_of_numbers_is_taken() -> None:
     demos = demonstrations()
     model = cil.fit(demos, config=CONFIG, num_segments=[2, 3, 1, 3, 2], progress=False)
-    assert (model.config.num_segments, model.config.counts_told) == (3, True)
+    assert (model.settled.num_segments, model.counts_told) == (3, CountsTold(3, of_all=True))
     found = model.segment(demos, num_segments=[2, 3, 1, 3, 2])
     assert all(len(skills) <= count for skills, count in zip(found.skills, [2, 3, 1, 3, 2], strict=True))
     # The third has two steps.
     more = cil.fit(demos, config=CONFIG, num_segments=[2, 3, 3, 3, 2], num_iterations=1, progress=False)
-    assert more.config.num_segments == 3
+    assert more.settled.num_segments == 3
     found = more.segment(demos, num_segments=[2, 3, 3, 3, 2])
     assert len(found.skills[2]) <= 2
 
@@ -127,5 +127,5 @@ def test_labels_may_tell_the_numbers_alone() -> None:
     counts = [2, 3, 2, 1, 2]
     demos = demonstrations().with_labels(segment_codes=[[UNKNOWN] * count for count in counts])
     model = cil.fit(demos, config=dataclasses.replace(CONFIG, num_segments=None), progress=False)
-    assert (model.config.num_segments, model.config.counts_told) == (3, True)
+    assert (model.settled.num_segments, model.counts_told) == (3, CountsTold(3, of_all=True))
     assert model.segment(demos).num_segments.max() <= 3

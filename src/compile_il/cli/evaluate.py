@@ -79,7 +79,7 @@ class Evaluate:
         say(console, f"The model was {'not ' if self.count_unknown else ''}told how many segments there are.")
         if self.out is not None:
             config = {
-                "settings": model.config.to_json(),
+                "settings": model.settled.to_json(),
                 "levels": {name: str(place) for name, place in levels.items()},
                 "count": count,
                 **({} if self.demos else self._of_levels()),

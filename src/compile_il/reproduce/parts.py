@@ -59,7 +59,7 @@ class Part:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values only."""
-        plain = {"config": self.config.settled().to_json(), "test_tasks": list(self.test_tasks), "test_seed": TEST_SEED}
+        plain = {"config": trained_with(self.config), "test_tasks": list(self.test_tasks), "test_seed": TEST_SEED}
         return dataclasses.asdict(self) | plain
 
     @property
@@ -102,7 +102,15 @@ class Part:
     @property
     def training_hash(self) -> str:
         """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
-        return hash_of({"world": self.world, "config": self.config.settled().to_json()})
+        return hash_of({"world": self.world, "config": trained_with(self.config)})
+
+
+def trained_with(config: Config) -> dict[str, Any]:
+    """What settings come to in a world, as result files and names of folders have it since the first of them.
+
+    They say of each model, too, that no labels told it the number of segments.
+    """
+    return config.settled().to_json() | {"counts_told": False}
 
 
 class TrainedPart(NamedTuple):
@@ -220,6 +228,6 @@ def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
         demos = demonstrate(make_world(part.world, num_tasks=tasks), num_demos=part.num_test, seed=TEST_SEED)
         return evaluate_cuts(SurprisalCuts(model).segment(demos, true_counts(demos)), demos)._asdict()
     model = without_end(model) if part.unending else model
-    count: Any = None if part.as_trained else "unknown" if model.config.num_segments is None else "true"
+    count: Any = None if part.as_trained else "unknown" if model.settled.num_segments is None else "true"
     with warnings.catch_warnings(action="ignore", category=CountWarning):  # table 3 asks for few on purpose
         return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()
