@@ -74,6 +74,13 @@ def test_json_round_trip() -> None:
     assert Config.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
+def test_a_number_of_segments_may_be_called_unknown() -> None:
+    config = Config(num_segments="unknown")  # type: ignore[arg-type]
+    assert config == Config(num_segments=None)
+    assert config.to_json()["num_segments"] is None
+    assert changed(Config(), {"num_segments": "unknown"}, ConfigError) == config
+
+
 def test_what_was_a_setting_is_read_and_can_no_longer_be_given() -> None:
     assert Config.from_json(Config(num_skills=4).to_json() | {"counts_told": True}) == Config(num_skills=4)
     with pytest.raises(ConfigError, match="There is no setting counts_told"):

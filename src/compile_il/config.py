@@ -1,7 +1,7 @@
 """What a model is and how it is trained: frozen, validated when built, plain enough for a JSON file."""
 
 import dataclasses
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range, about, check_settings, setting
 
@@ -17,6 +17,11 @@ _ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one f
 _FORMER = {"counts_told"}
 """In files of earlier versions, which called a setting what labels tell (`CountsTold`)."""
 _TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
+
+if TYPE_CHECKING:
+    Count = int | None
+else:  # what may be given, on the command line too; None is what is kept of "unknown"
+    Count = int | Literal["unknown"] | None
 
 
 class ConfigError(ValueError):
@@ -39,8 +44,8 @@ NOTHING_TOLD = CountsTold()
 class Config:
     """Settings of `fit`, each documented in one line."""
 
-    num_segments: int | None = setting(3, AT_LEAST_ONE, ", or None if it is not known", kind_hint=_ALSO_A_LIST)
-    """Segments of each demonstration; None if labels tell it or it is to be found."""
+    num_segments: Count = setting(3, AT_LEAST_ONE, ", or None if it is not known", kind_hint=_ALSO_A_LIST)
+    """Segments of each demonstration; None, or "unknown", if labels tell it or it is to be found."""
     max_segments: int = setting(12, AT_LEAST_ONE)
     """Most segments that are considered where their number is not known, or as many as any labels tell, if more."""
     num_skills: int = setting(10, AT_LEAST_ONE)
@@ -113,6 +118,8 @@ class Config:
     """Of initial weights, batches and fresh demonstrations."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.num_segments, str) and self.num_segments == "unknown":
+            object.__setattr__(self, "num_segments", None)
         check_settings(self, ConfigError)
         if self.forgetful and not self.recurrent:
             raise ConfigError("forgetful is True: only policies that remember can forget; pass recurrent=True too.")

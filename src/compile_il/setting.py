@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 Settings = TypeVar("Settings")
-NUMBERS = (int, float, int | None, float | None)
+NUMBERS = (int, float, int | None, float | None, int | Literal["unknown"] | None)
 """Types of settings that are numbers."""
 
 

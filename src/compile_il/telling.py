@@ -24,8 +24,6 @@ def with_told_counts(
     count = settings.get("num_segments")
     if isinstance(count, np.ndarray) and not count.ndim:
         settings = settings | {"num_segments": count.item()}
-    elif isinstance(count, str) and count == "unknown":
-        settings = settings | {"num_segments": None}
     elif isinstance(count, list | tuple | np.ndarray):
         config = changed(config, settings | {"num_segments": None}, ConfigError)
         return _with_list(demos, count, config.inference), config

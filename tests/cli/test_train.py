@@ -141,6 +141,15 @@ def test_demonstrations_may_have_more_tasks_than_segments(
     assert "--num-tasks is for worlds" in refuses(train(symbols, tmp_path, "--num-tasks", "3"), capsys)
 
 
+@pytest.mark.parametrize("word", ["unknown", "None"])
+def test_the_number_of_segments_may_be_unknown(word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = []
+    monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", lambda *_, config, **__: given.append(config))
+    monkeypatch.setattr("compile_il.training_log.read_log", lambda _: [])
+    main(train("grid-pickup", tmp_path, "--num-segments", word))
+    assert given[0].num_segments is None
+
+
 def test_no_setting_says_what_labels_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(train("grid-pickup", tmp_path, "--counts-told"))

@@ -22,7 +22,7 @@ class Train:
 
     compile-il train grid-pickup --num-segments 3 --num-skills 10 --out runs/pickup
 
-    compile-il train mine.npz --num-segments None --out runs/mine
+    compile-il train mine.npz --num-segments unknown --out runs/mine
 
     compile-il train grid-pickup --inference relaxed --num-segments 1 \
         --num-tasks 3 --num-skills 128 --out runs/whole
