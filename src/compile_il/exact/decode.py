@@ -84,7 +84,7 @@ def _best_path(
 def sample_segmentation(
     key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
 ) -> Segmentation:
-    """One draw from the posterior over number, boundaries and skills, walking backwards from the end."""
+    """One draw from the posterior over number of segments, boundaries and skills, made backwards from the end."""
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
     max_segments = log_count.shape[0] - 1

@@ -19,17 +19,17 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 FIRST_WEIGHT = 0.3
-"""Where learning the weight begins; too small to do harm while nothing is known about lengths."""
+"""Weight w of the Poisson before training; too small to do harm while nothing is known about lengths."""
 STRIDE = 10.0
 NORMED = 8.0
-"""Expected lengths up to which tempered probabilities sum to one; with a weight of 0 the sum over all has no end."""
+"""Number of expected lengths λ up to which p(d)^w is normalised; with w = 0 the sum over all lengths has no end."""
 
 
 def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Array, " lengths"]:
     """Weight * log p(d) for d = 0 .. longest; entry 0 is never used.
 
     Args:
-      rate: λ, the length that segments are expected to have.
+      rate: λ, the expected length of segments in steps.
       weight: 1 is the prior itself, 0 takes it away.
       longest: segments longer than this are impossible.
     """
@@ -39,10 +39,10 @@ def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Arra
 
 
 class LearnedWeight(eqx.Module):
-    """The weight of the Poisson, as a parameter."""
+    """Weight w of the Poisson over lengths, as a parameter that is learned."""
 
     position: Float[Array, ""]
-    """The weight's logit, in steps that are large enough for an optimiser whose steps suit networks."""
+    """Logit of the weight, divided by `STRIDE`, since steps of an optimiser that suit networks are small."""
 
     def __init__(self) -> None:
         # Of a type of its own: one that gives way to others, as a Python number's, would change in the first steps of
@@ -51,17 +51,17 @@ class LearnedWeight(eqx.Module):
 
     @property
     def weight(self) -> Float[Array, ""]:
-        """Between 0 and 1."""
+        """Weight w of the Poisson, between 0 and 1."""
         return jax.nn.sigmoid(STRIDE * self.position)
 
     def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
         """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
 
         Args:
-          rate: λ.
+          rate: λ, the expected length of segments in steps.
           longest: the last entry.
-          allowed: longer segments are impossible, if not None. The sum goes up to this, or to `NORMED` times λ, and
-            never depends on `longest`: what a demonstration is worth must not depend on how far it is padded.
+          allowed: longer segments are impossible, if not None. The sum goes up to this or to `NORMED` times λ, if that
+            is less, and never depends on `longest`: what a demonstration is worth must not depend on its padding.
         """
         normed = math.ceil(NORMED * rate)
         normed = normed if allowed is None else min(normed, allowed)

@@ -24,36 +24,36 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from compile_il.networks import Scaling
 
 STRIDE = 10.0
-"""Effects are learned in units of so much, since steps of an optimiser that suit networks are small."""
+"""Factor from the learned `Effects.means` to μ_k, since steps of an optimiser that suit networks are small."""
 
 
 class Effects(eqx.Module):
-    """The change that each skill makes."""
+    """Learned change that each skill makes to what is observed, at the step where it ends."""
 
     means: Float[Array, "K D"]
-    """μ_k / STRIDE."""
+    """Mean change of each skill, in `units`, divided by `STRIDE`: μ_k / STRIDE."""
     units: Float[Array, " D"]
-    """Of what is measured: the largest entry of a grid's channel (one thing, 255 of an image), a column's spread."""
+    """Unit of each entry: the largest entry of a grid's channel (one thing, 255 of an image) or a column's spread."""
     spread: float = eqx.field(static=True)
-    """σ, in these units."""
+    """Spread σ of changes around their mean, in `units`."""
 
     def measure(self, observation: Shaped[Array, "..."]) -> Float[Array, " D"]:
-        """How much of each thing there is: the sum of each channel of a grid, or a vector as it is."""
+        """How much of each thing there is, in `units`: the sums of a grid's channels, or a vector's entries."""
         return total(observation.astype(jnp.float32)) / jax.lax.stop_gradient(self.units)
 
     def log_ratio(self, change: Float[Array, " D"]) -> Float[Array, " K"]:
-        """How much better each skill's effect explains a change than no effect does."""
+        """Log-ratio of a change's probability under each skill's effect to that without an effect."""
         means = STRIDE * self.means
         return (means @ change - 0.5 * jnp.sum(means**2, axis=1)) / self.spread**2
 
 
 def total(observation: Any) -> Any:
-    """The sum over the cells of a grid; vectors have none."""
+    """Sum over the cells of each channel of a grid; vectors, which have no cells, stay as they are."""
     return observation.sum(axis=(-3, -2)) if observation.ndim >= 3 else observation
 
 
 def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
-    """Effects that begin as changes in the data."""
+    """Effects before training, with μ_k drawn from the changes in the data (`far_apart`)."""
     units = scaling.observation_spread
     if not units.size:  # only vectors have units of their own
         units = jnp.where(scaling.largest > 0, scaling.largest, 1.0)
@@ -61,7 +61,7 @@ def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyAr
 
 
 def far_apart(points: Float[Array, "N D"], number: int, key: PRNGKeyArray) -> Float[Array, "number D"]:
-    """Points drawn one after the other, each with the square of its distance to those before and to the origin.
+    """Points drawn in turn, with probabilities ∝ the squared distance to the nearest one before, or the origin.
 
     This is how k-means++ begins (Arthur and Vassilvitskii, 2007), with the origin as a first centre.
     """

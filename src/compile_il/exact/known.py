@@ -19,21 +19,21 @@ class Known(NamedTuple):
     """What is known about one demonstration, as sums that tell in O(1) whether a segment contradicts it."""
 
     length: Int[Array, ""]
-    """Steps that are real; the rest is padding."""
+    """Number of steps that are real; the rest is padding."""
     may_cut: Bool[Array, " times"]
     """Whether a segment may end (and the next begin) before step t."""
     num_cuts: Int[Array, " times"]
-    """Boundaries known to lie at steps 1..t; a segment over one of them is impossible."""
+    """Number of boundaries known to lie at steps 1..t; a segment over one of them is impossible."""
     num_refused: Int[Array, "times K"]
-    """Steps before t that are known not to be skill k."""
+    """Number of steps before t that are known not to be skill k."""
     num_segments: Int[Array, ""]
-    """How many segments there are, or `UNKNOWN`."""
+    """Number of segments, or `UNKNOWN`."""
     segment_codes: Int[Array, " listed"]
-    """The skill of the first segment, the second, ..., or `UNKNOWN`; no entries at all where nothing is known so."""
+    """Skill of the first segment, the second, ..., or `UNKNOWN`; no entries where no codes in order are known."""
 
 
 def nothing_known(length: Int[Array, ""], num_steps: int, num_skills: int) -> Known:
-    """No labels: every segmentation is possible."""
+    """What is known of a demonstration without labels: every segmentation is possible."""
     return Known(
         length=length,
         may_cut=jnp.ones((num_steps + 1,), bool),
@@ -51,15 +51,15 @@ def known_from_labels(
     segment_codes: Int[Array, " listed"],
     num_skills: int,
 ) -> Known:
-    """Partial labels of steps and of segments.
+    """What partial labels of steps and of segments tell about one demonstration.
 
     Args:
-      length: steps that are real.
+      length: number of steps that are real.
       boundaries: for each step 1 (a segment starts), 0 (none does) or `UNKNOWN`.
       codes: for each step a skill or `UNKNOWN`.
       segment_codes: for each segment in order a skill or `UNKNOWN`, then `NO_SEGMENT` up to the end; without a
         `NO_SEGMENT`, there may be further segments.
-      num_skills: K.
+      num_skills: number of skills, K.
     """
     ends = jnp.append(segment_codes == NO_SEGMENT, False)
     cut = jnp.append(boundaries == 1, False).at[0].set(False)
@@ -75,7 +75,7 @@ def known_from_labels(
 
 
 def segment_codes_of(known: Known, max_segments: int) -> Int[Array, " listed"]:
-    """The known codes, one entry for each of `max_segments` segments, or none if nothing is known so."""
+    """Known skills in order, `UNKNOWN` where there is none, for `max_segments` segments; empty if no list is known."""
     if known.segment_codes.shape[0] == 0:
         return known.segment_codes
     missing = max(max_segments - known.segment_codes.shape[0], 0)
@@ -97,13 +97,13 @@ def by_segment(
 
 
 def named(skill: Int[Array, ""], segment_index: Int[Array, ""], segment_codes: Int[Array, " listed"]) -> Int[Array, ""]:
-    """The known skill of a segment; where none is known, the one that was found."""
+    """Known skill of a segment; where none is known, the given `skill`."""
     if segment_codes.shape[0] == 0:
         return skill
     return jnp.where(segment_codes[segment_index] == UNKNOWN, skill, segment_codes[segment_index])
 
 
 def counts_left(log_count: Float[Array, " counts"], known: Known) -> Float[Array, " counts"]:
-    """Log p(M) without the numbers of segments that are known to be wrong."""
+    """Log p(M), `LOG_ZERO` at numbers of segments that are known to be wrong."""
     agrees = (known.num_segments == UNKNOWN) | (jnp.arange(log_count.shape[0]) == known.num_segments)
     return jnp.where(agrees, log_count, LOG_ZERO)

@@ -16,11 +16,11 @@ from compile_il.exact.recursion import Posterior
 from compile_il.exact.scores import Priors, StepScores
 
 LONGEST_DENSE = 256
-"""Steps up to which the dense recursion, faster and hungrier for memory, is used."""
+"""Largest number of steps for which the dense recursion, faster and hungrier for memory, is used."""
 
 
 class Recursion(NamedTuple):
-    """One way to sum over all segmentations of a demonstration."""
+    """Functions of one way to sum over all segmentations of a demonstration: dense or streaming."""
 
     log_likelihood: Callable[..., Float[Array, ""]]
     posterior: Callable[..., Posterior]
@@ -46,7 +46,7 @@ STREAMING = Recursion(
 
 
 def recursion_for(max_length: int) -> Recursion:
-    """The recursion for demonstrations of up to so many steps; both give the same."""
+    """The recursion for demonstrations of up to `max_length` steps; both give the same, but may draw other samples."""
     return DENSE if max_length <= LONGEST_DENSE else STREAMING
 
 
@@ -63,19 +63,19 @@ class Scoring(Protocol):
 
     @property
     def num_skills(self) -> int:
-        """K."""
+        """Number of skills, K."""
 
     def score_steps(self, batch: Batch) -> StepScores:
         """Scores of each step of each demonstration, [B, T, K]."""
 
 
 def score_batch(skills: Scoring, batch: Batch) -> Scored:
-    """Runs the networks, and says what is known about each demonstration."""
+    """Scores of a batch's steps by the networks, and what is known about each demonstration."""
     return Scored(skills.score_steps(batch), known_in(batch, skills.num_skills))
 
 
 def known_in(batch: Batch, num_skills: int) -> Known:
-    """`known_from_labels` of each demonstration of a batch."""
+    """What the labels of each demonstration of a batch tell, by `known_from_labels`."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes)
     return jax.vmap(functools.partial(known_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
 

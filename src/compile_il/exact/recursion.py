@@ -28,7 +28,7 @@ class Posterior(NamedTuple):
 
     log_likelihood: Float[Array, ""]
     boundary_probs: Float[Array, " T"]
-    """P(a segment starts at step t), for t >= 1; entry 0 is zero."""
+    """P(a segment starts at step t), for t >= 1; entry 0 and padding are zero."""
     skill_probs: Float[Array, "T K"]
     """P(step t belongs to skill k); zero on padding."""
     count_probs: Float[Array, " counts"]
@@ -80,7 +80,7 @@ def end_probs(
 
 
 def table_of(values: Float[Array, "tables times times"], i: Int[Array, ""]) -> Float[Array, "times times"]:
-    """S^i: the table of the i-th segment, or the one that serves all."""
+    """S^i: the table of segment i (from 0), or the one table that serves all segments."""
     return values[0] if values.shape[0] == 1 else values[i]
 
 
@@ -94,7 +94,7 @@ def tables_of(
 
 
 def exactly(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
-    """The prior over the number of segments that knows it: all mass on one number."""
+    """Log-prior over the number of segments, 0 .. max_segments, that has all mass on one number."""
     return jnp.where(jnp.arange(max_segments + 1) == num_segments, 0.0, LOG_ZERO)
 
 
@@ -119,7 +119,7 @@ def log_likelihood(
 
 
 def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
-    """Exact posteriors, as gradients of the likelihood."""
+    """Exact posteriors of boundaries, skills and number of segments, as gradients of the log-likelihood."""
     return posterior_by(log_likelihood, steps, priors, known, log_count)
 
 
@@ -130,7 +130,7 @@ def posterior_by(
     known: Known,
     log_count: Float[Array, " counts"],
 ) -> Posterior:
-    """Posteriors from any way to compute the likelihood.
+    """Exact posteriors, as gradients of any function that computes the log-likelihood.
 
     The derivative of log p(a | s) by the score of an event is the probability of that event given the demonstration.
     """

@@ -28,21 +28,21 @@ class StepScores(NamedTuple):
     log_policy: Float[Array, "T K"]
     """l_k(t): how well skill k explains action t."""
     log_stop: Float[Array, "T K"]
-    """log ψ_k(t)."""
+    """log ψ_k(t): the score of skill k for stopping on arriving from step t."""
     log_go: Float[Array, "T K"]
-    """log(1 - ψ_k(t))."""
+    """log(1 - ψ_k(t)): the score of skill k for going on after step t."""
 
 
 class Priors(NamedTuple):
-    """Factors that do not look at the demonstration."""
+    """Log-factors of a segment's value that do not look at the demonstration: of its skill and of its length."""
 
     log_skill: Float[Array, " K"]
     log_duration: Float[Array, " lengths"]
-    """Entry d is the factor of a segment of d steps; entry 0 is never used."""
+    """Log-factor of a segment of d steps at entry d; entry 0 is never used, longer segments are impossible."""
 
 
 FAR = -1000.0
-"""The part of a score below this is summed separately."""
+"""Threshold of scores: the part of a score that lies below it is summed separately (`RunningSums`)."""
 
 
 class RunningSums(NamedTuple):
@@ -60,7 +60,7 @@ class RunningSums(NamedTuple):
 
 
 def running_sums(steps: StepScores) -> RunningSums:
-    """The sums from which every segment's value follows."""
+    """The running sums C_k and E_k, from which every segment's value follows."""
     near = StepScores(*(jnp.maximum(score, FAR) for score in steps))
     far = StepScores(*(jnp.minimum(score - FAR, 0.0) for score in steps))
     return RunningSums(*_sums(near), *_sums(far))
@@ -80,7 +80,7 @@ class Centred(NamedTuple):
 
 
 def centre(steps: StepScores, length: Int[Array, ""]) -> Centred:
-    """Takes the same constant out of all skills at each step.
+    """Takes the largest log-policy of each step out of those of all skills, the same constant for all.
 
     Every segmentation covers every step once, so all lose the same, and the running sums of the skills that matter stay
     small: their differences are exact in float32 even after thousands of steps. Padding is set to zero.
@@ -95,37 +95,37 @@ def centre(steps: StepScores, length: Int[Array, ""]) -> Centred:
 
 
 class Window(NamedTuple):
-    """Neighbouring times, as many as the longest segment has steps: a row needs no others."""
+    """Neighbouring times that a row of S_k needs: as many as the longest segment has steps, at most all."""
 
     first: Int[Array, ""]
     width: int
 
     @property
     def times(self) -> Int[Array, " width"]:
-        """The times."""
+        """Times in the window."""
         return self.first + jnp.arange(self.width)
 
     def of(self, table: Shaped[Array, "times ..."]) -> Shaped[Array, "width ..."]:
-        """The table's rows at these times."""
+        """Rows of a table at the window's times."""
         if self.width == table.shape[0]:
             return table
         return jax.lax.dynamic_slice_in_dim(table, self.first, self.width)
 
     def add(self, table: Float[Array, "times ..."], rows: Float[Array, "width ..."]) -> Float[Array, "times ..."]:
-        """The table with something added at these times."""
+        """A table with `rows` added at the window's times."""
         if self.width == table.shape[0]:
             return table + rows
         return jax.lax.dynamic_update_slice_in_dim(table, self.of(table) + rows, self.first, 0)
 
 
 def window_before(end: Int[Array, ""], num_times: int, priors: Priors) -> Window:
-    """Times at which a segment that ends at `end` may start."""
+    """Window that holds all times at which a segment that ends at `end` may start."""
     width = _width(num_times, priors)
     return Window(jnp.clip(end - width, 0, num_times - width), width)
 
 
 def window_after(start: Int[Array, ""], num_times: int, priors: Priors) -> Window:
-    """Times at which a segment that starts at `start` may end."""
+    """Window that holds all times at which a segment that starts at `start` may end."""
     width = _width(num_times, priors)
     return Window(jnp.clip(start + 1, 0, num_times - width), width)
 
@@ -168,7 +168,7 @@ def _values(
     priors: Priors,
     known: Known,
 ) -> Float[Array, "*times K"]:
-    """S_k(t', t) for starts and ends that broadcast against each other, and so do the rows of tables at them."""
+    """S_k(t', t) for starts and ends that broadcast against each other, as rows of tables at them do."""
     duration = end - start
     far = at_end(sums.far_ended) - at_start(sums.far_before)
     values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + _log_duration(duration, priors)[..., None]

@@ -52,7 +52,7 @@ def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[
 
 
 def no_segments(num_times: int, num_counts: int) -> Float[Array, "times counts"]:
-    """Before anything is known of later times: no segments at time 0, and nothing else."""
+    """Table α at its start, when only time 0 is filled in: log 1 for no segments there, `LOG_ZERO` elsewhere."""
     return jnp.full((num_times, num_counts), LOG_ZERO).at[0, 0].set(0.0)
 
 
@@ -74,12 +74,12 @@ def forward(sums: RunningSums, priors: Priors, known: Known, max_segments: int) 
 
 @jax.custom_vjp
 def _log_total(sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
-    """The likelihood of centred scores."""
+    """Log-likelihood of centred scores, with a gradient that goes row by row."""
     return logsumexp(forward(sums, priors, known, log_count.shape[0] - 1)[known.length] + log_count)
 
 
 class _Saved(NamedTuple):
-    """What the pass backward needs of the pass forward."""
+    """Values of the pass forward that the pass backward needs."""
 
     sums: RunningSums
     priors: Priors
@@ -90,7 +90,7 @@ class _Saved(NamedTuple):
 
 
 class _Gradient(NamedTuple):
-    """Sums of γ, gathered while the pass backward goes along."""
+    """β and sums of γ over the rows that the pass backward has been through so far."""
 
     betas: Float[Array, "times counts"]
     ended: Float[Array, "times K"]
@@ -106,11 +106,11 @@ def _log_total_forward(
 
 
 class _Backward(NamedTuple):
-    """What the pass backward gives."""
+    """Result of the pass backward."""
 
     gradient: _Gradient
     begun: Float[Array, "times K"]
-    """Σ_t γ_k(t', t)."""
+    """P(a segment of skill k starts at time t') = Σ_t γ_k(t', t), at row t'."""
 
 
 def _backward(saved: _Saved) -> _Backward:
@@ -137,7 +137,7 @@ def _log_total_backward(saved: _Saved, upstream: Float[Array, ""]) -> tuple[Any,
 
 
 def _gather_row(saved: _Saved, so_far: _Gradient, begin: Int[Array, ""]) -> tuple[_Gradient, Float[Array, " K"]]:
-    """β of one start, and its segments' share of the gradient; returns Σ_t γ_k(begin, t) beside."""
+    """Adds β of one start and its segments' share of the gradient; returns Σ_t γ_k(begin, t) beside."""
     segment_codes = segment_codes_of(saved.known, saved.log_count.shape[0] - 1)
     window = window_after(begin, saved.alphas.shape[0], saved.priors)
     by_skill = ends_of(begin, window, saved.sums, saved.priors, saved.known)

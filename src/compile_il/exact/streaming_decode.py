@@ -16,12 +16,12 @@ from compile_il.log_space import LOG_ZERO
 
 
 class _Best(NamedTuple):
-    """For each time and number of segments, the last segment of the best way to get there."""
+    """Last segment of the best way to each time, for each number of segments from 1 on."""
 
     start: Int[Array, "times counts-1"]
     skill: Int[Array, "times counts-1"]
     value: Float[Array, "times counts-1"]
-    """S_k of that segment."""
+    """Value S_k of the last segment."""
 
 
 def best_segmentation(

@@ -18,15 +18,15 @@ class Segmentation(NamedTuple):
 
     num_segments: Int[Array, ""]
     ends: Int[Array, " M"]
-    """b_1 .. b_M, the last one the demonstration's length; repeated beyond `num_segments`."""
+    """Time at which each segment ends, b_1 .. b_M; from the last segment on, the demonstration's length."""
     skills: Int[Array, " M"]
-    """z_1 .. z_M; -1 beyond `num_segments`."""
+    """Skill of each segment, z_1 .. z_M; -1 beyond `num_segments`."""
     log_prob: Float[Array, ""]
-    """log p(a, b, z | s, M), or with a prior over M also log p(M)."""
+    """Log-probability of the segmentation: log p(a, b, z | s, M), with a prior over M also log p(M)."""
 
 
 class LastSegment(NamedTuple):
-    """Where the segment that ends at a given time started, and what it did."""
+    """Start, skill and value S_k of the segment that ends at a given time."""
 
     start: Int[Array, ""]
     skill: Int[Array, ""]
@@ -34,14 +34,14 @@ class LastSegment(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Starts, next to each other, of the segment that ends at a given time."""
+    """Neighbouring times t' at which the segment that ends at a given time t may start, with their weights."""
 
     first: Int[Array, ""]
-    """The earliest of them."""
+    """Earliest time of the candidates."""
     log_weight: Float[Array, " width"]
-    """α_{i-1}(t') + S^i(t', t)."""
+    """Log-weight of each start t', α_{i-1}(t') + S^i(t', t)."""
     by_skill: Float[Array, "width K"]
-    """S_k(t', t)."""
+    """Value of the segment for each start t' and skill k, S_k(t', t)."""
 
 
 class _Entry(NamedTuple):
@@ -57,12 +57,12 @@ def walk_back(
     log_count: Float[Array, " counts"],
     taken: Float[Array, ""],
 ) -> Segmentation:
-    """Goes from the end of a demonstration to its start.
+    """Puts a segmentation together, one segment at a time, from the end of a demonstration to its start.
 
     Args:
-      last_segment: of the index of a segment (from 0) and its end.
+      last_segment: function from a segment's index (from 0) and its end to its start, skill and value.
       length: where the last segment ends.
-      num_segments: how many to go back.
+      num_segments: number of segments to go back.
       log_count: log p(M) for M = 0 .. largest.
       taken: what centring took from the log-probability of every segmentation.
     """
@@ -88,12 +88,12 @@ def sample_back(
     """Draws the number of segments, then from the end each segment's start and its skill.
 
     Args:
-      key: of the draw.
-      candidates: of the index of a segment (from 0) and its end.
+      key: random key of the draw.
+      candidates: function from a segment's index (from 0) and its end to the times at which it may start.
       length: where the last segment ends.
       log_totals: α_M(T) for M = 0 .. largest.
-      segment_codes: skills that are known.
-      log_count: log p(M).
+      segment_codes: skill of each segment or `UNKNOWN`; empty if none is known.
+      log_count: log p(M) for M = 0 .. largest.
       taken: as in `walk_back`.
     """
     count_key, walk_key = jax.random.split(key)
