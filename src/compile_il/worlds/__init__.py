@@ -42,7 +42,7 @@ WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
     "grid-pickup-window": GridWindowWorld(kind="pickup"),
     "grid-visit-window": GridWindowWorld(kind="visit"),
 }
-"""Each world under its public name, with the paper's options; the last two are not in the paper."""
+"""World of each public name, with the paper's options; the two with a window are not in the paper."""
 
 
 def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
@@ -67,12 +67,12 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
 
 
 def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
-    """The same world with lists of so many tasks, and with the things that they take."""
+    """The same world with lists of `num_tasks` tasks, and with at least as many things as these take."""
     return dataclasses.replace(world, num_tasks=num_tasks, **_things_for(world, num_tasks))  # type: ignore[type-var]
 
 
 def _things_for(world: World, num_tasks: int) -> dict[str, int]:
-    """Options of a world with as many things as tasks, where each is picked up or touched but once."""
+    """Options that give a world at least as many things as tasks, where each can serve only one task."""
     check_whole("num_tasks", num_tasks)
     if isinstance(world, GridWorld) and world.kind == "pickup":
         return {"num_objects": max(world.num_objects, num_tasks)}
@@ -82,7 +82,7 @@ def _things_for(world: World, num_tasks: int) -> dict[str, int]:
 
 
 def name_of(world: object) -> str | None:
-    """The public name of a world, whatever its options; None of one that is not ours."""
+    """Public name of a world, whatever its options; None for one that is not of this package."""
     alike = (name for name, ours in WORLDS.items() if _kind(ours) == _kind(world))
     return next(alike, None)
 

@@ -12,26 +12,26 @@ from jaxtyping import Array, Bool, Int, UInt32
 
 Board = UInt32[Array, " size"]
 MAX_SIZE = 32
-"""The columns that fit into one 32-bit word."""
+"""Largest number of cells along a side: a row has to fit into one 32-bit word."""
 
 NUM_DIRECTIONS = 4
-"""North, east, south, west: the order of the actions, and the order in which ties are broken."""
+"""Number of directions: north, east, south, west, which is the order of actions and of breaking ties."""
 
 
 def from_cells(dense: Bool[Array, "size size"]) -> Board:
-    """The set of the cells that are true."""
+    """Board of the cells that are true in a boolean grid; the inverse of `to_cells`."""
     weights = jnp.left_shift(jnp.uint32(1), jnp.arange(dense.shape[1], dtype=jnp.uint32))
     return jnp.sum(jnp.where(dense, weights, jnp.uint32(0)), axis=1, dtype=jnp.uint32)
 
 
 def to_cells(board: Board) -> Bool[Array, "size size"]:
-    """The set as one boolean a cell; the inverse of `from_cells`."""
+    """Boolean grid of the cells that are in a board; the inverse of `from_cells`."""
     columns = jnp.arange(board.shape[0], dtype=jnp.uint32)
     return (board[:, None] >> columns) & 1 == 1
 
 
 def from_indices(cells: Int[Array, " n"], included: Bool[Array, " n"], size: int) -> Board:
-    """The set of those flat cell indices (row * size + column) that are included."""
+    """Board of those flat cell indices (row * size + column) that are included."""
     row, column = jnp.divmod(cells, size)
     bits = jnp.where(included, jnp.left_shift(jnp.uint32(1), column.astype(jnp.uint32)), jnp.uint32(0))
     on_row = row[:, None] == jnp.arange(size)
@@ -40,13 +40,13 @@ def from_indices(cells: Int[Array, " n"], included: Bool[Array, " n"], size: int
 
 
 def contains(board: Board, cell: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether the flat cell index is in the set."""
+    """Whether a flat cell index is in a board."""
     size = board.shape[0]
     return (board[cell // size] >> (cell % size).astype(jnp.uint32)) & 1 == 1
 
 
 def touching(board: Board) -> UInt32[Array, "4 size"]:
-    """For each direction, the cells whose neighbour in that direction is in the set."""
+    """Boards of the cells whose neighbour in a direction is in `board`, one for each direction."""
     nothing = jnp.zeros((1,), jnp.uint32)
     north = jnp.concatenate([nothing, board[:-1]])
     south = jnp.concatenate([board[1:], nothing])
@@ -60,7 +60,7 @@ class Directions(NamedTuple):
     high: Board
 
     def at(self, cell: Int[Array, ""]) -> Int[Array, ""]:
-        """The direction stored for a flat cell index."""
+        """Direction stored for a flat cell index, 0 to 3."""
         return contains(self.low, cell).astype(jnp.int32) + 2 * contains(self.high, cell).astype(jnp.int32)
 
 

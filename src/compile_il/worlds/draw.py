@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 FLOOR, CHECK, WALL, WALL_EDGE = "#f6f3ec", "#efeadf", "#3d4756", "#2a323e"
 INK, WHITE, PLAYER = "#1f2733", "#ffffff", "#ffffff"
 PATH_COLORS = ("#1971c2", "#e8590c", "#2f9e44", "#9c36b5", "#c2255c", "#0b7285", "#5f3dc4", "#846358")
-"""One colour a segment, or a skill; used in turn."""
+"""Colours of segments or skills along a path, used in turn."""
 
 _IMAGE_INCHES, _IMAGE_DPI = 4.0, 120
 
 
 def grid_image(observations: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The last of the observations with the path so far, as red, green and blue bytes."""
+    """Image of the last observation of a grid with the path so far, as red, green and blue bytes."""
     figure, axes = _new_figure()
     draw_grid(axes, observations[-1], path=player_cells(observations))
     return figure_pixels(figure)
 
 
 def reacher_image(observations: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The last of the observations with the trail of the tip, as red, green and blue bytes."""
+    """Image of the last observation of the arm with the trail of its tip, as red, green and blue bytes."""
     figure, axes = _new_figure()
     draw_reacher(axes, observations[-1], trail=fingertips(observations))
     return figure_pixels(figure)
 
 
 def player_cells(observations: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Row and column of the player in each observation."""
+    """Row and column of the player in each observation: T x 2."""
     size = observations.shape[2]
     flat = observations[..., -1].reshape(len(observations), -1).argmax(axis=1)
     return np.stack([flat // size, flat % size], axis=1)
@@ -53,7 +53,7 @@ def arm_joints(observations: NDArray[np.float32]) -> NDArray[np.floating]:
 
 
 def fingertips(observations: NDArray[np.float32]) -> NDArray[np.floating]:
-    """The position of the arm's tip in each observation."""
+    """Position (x, y) of the arm's tip in each observation: T x 2."""
     return arm_joints(observations)[:, 2]
 
 
@@ -64,7 +64,7 @@ def draw_grid(
     path: NDArray[np.int64] | None = None,
     segments: NDArray[np.int64] | None = None,
 ) -> None:
-    """Draws a level: walls, objects, the player and, where given, a path.
+    """Draws a state of the grid world: walls, objects, the player and, where given, a path.
 
     Args:
       axes: where to draw.
@@ -158,7 +158,7 @@ def draw_reacher(
 
 
 def draw_path(axes: Axes, points: NDArray[np.floating], segments: NDArray[np.int64] | None, width: float) -> None:
-    """A line through T + 1 points, in one colour a segment, or fading in from the past."""
+    """Draws a line through T + 1 points (x, y), in one colour for each segment, or fading in from the past."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
@@ -180,7 +180,7 @@ def draw_path(axes: Axes, points: NDArray[np.floating], segments: NDArray[np.int
 
 
 def _lanes(path: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Small sideways shifts, so that a path that returns over its own cells stays readable."""
+    """Small shifts of a path's points, so that it stays readable where it returns over its own cells."""
     seen: dict[tuple[int, int], int] = {}
     lanes = []
     previous = None

@@ -18,15 +18,15 @@ from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers,
 Kind = Literal["pickup", "visit"]
 NUM_MOVES = boards.NUM_DIRECTIONS
 NUM_RL_STEPS = 50
-"""The paper's limit of an episode for reinforcement learning."""
+"""Steps after which the paper cuts an episode of reinforcement learning."""
 MAX_TYPES = 26
-"""As many as there are letters to draw them with."""
+"""Largest number of object types: as many as there are letters to draw them with."""
 ACTION_NAMES = ("north", "east", "south", "west", "pick north", "pick east", "pick south", "pick west")
 OBJECT_NAMES = ("heart", "tree", "star", "gem", "moon", "bell", "drop", "flag", "key", "sun")
 
 
 class GridLevel(NamedTuple):
-    """What stays fixed: cells are flat indices, row * size + column. The task list holds object types."""
+    """What stays fixed in an episode of the grid world; cells are row * size + column, tasks are object types."""
 
     walls: Bool[Array, "size size"]
     object_cells: Int[Array, " num_objects"]
@@ -36,11 +36,11 @@ class GridLevel(NamedTuple):
 
 
 class GridState(NamedTuple):
-    """What changes."""
+    """What changes in an episode of the grid world."""
 
     player: Int[Array, ""]
     present: Bool[Array, " num_objects"]
-    """Which objects have not been picked up."""
+    """Whether each object is still there, that is, has not been picked up."""
     task_index: Int[Array, ""]
     num_steps: Int[Array, ""]
 
@@ -50,23 +50,23 @@ class GridWorld:
     """Options of the grid world; the defaults are the paper's."""
 
     kind: Kind = "pickup"
-    """Whether things are to be picked up or visited."""
+    """Whether objects are to be picked up or visited: "pickup" or "visit"."""
     num_tasks: int = 3
-    """Length of the task list."""
+    """Number of tasks in a task list."""
     num_objects: int = 6
-    """Objects in a level."""
+    """Number of objects in a level."""
     num_types: int = 10
-    """Types that objects are drawn from."""
+    """Number of types that objects are drawn from."""
     distinct_types: bool = False
     """Whether no two objects of a level share a type."""
     size: int = 10
-    """Cells along a side, the border included."""
+    """Number of cells along a side, the border included."""
     wall_rate: float = 0.2
     """Probability that an inner wall of the maze is kept."""
     max_steps: int = 200
     """Actions after which an episode is cut."""
     reward: Reward = "dense"
-    """One reward a task, or a single one at the end."""
+    """Whether each task done earns a reward of 1 ("dense"), or only the last one ("sparse")."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -108,11 +108,11 @@ class GridWorld:
 
     @property
     def num_actions(self) -> int:
-        """Move or pick up, in four directions."""
+        """Number of actions: to move or to pick up, in four directions each."""
         return 2 * NUM_MOVES
 
     def level(self, key: PRNGKeyArray) -> GridLevel:
-        """A random level: a thinned maze, the player and the objects on connected cells, a task list."""
+        """Draws a random level: a thinned maze, the player and the objects on connected cells, a task list."""
         wall_key, place_key, type_key, task_key = jax.random.split(key, 4)
         walls, anchor = draw_walls(wall_key, self.size, self.wall_rate)
         start = boards.from_indices(anchor[None], jnp.array([True]), self.size)
@@ -149,12 +149,12 @@ class GridWorld:
         return jax.lax.scan(draw, jnp.array(-1, types.dtype), priorities)[1]
 
     def start(self, level: GridLevel) -> GridState:
-        """All objects in place, the first task ahead."""
+        """First state of an episode: all objects in place, the first task ahead."""
         zero = jnp.array(0, jnp.int32)
         return GridState(level.player, jnp.ones((self.num_objects,), bool), zero, zero)
 
     def step(self, level: GridLevel, state: GridState, action: Int[Array, ""]) -> Step:
-        """Rules 8 to 12 of `docs/decisions.md`."""
+        """Result of one action, by the grid world's rules 8 to 12 in `docs/decisions.md`."""
         target = state.player + self._offset(action % NUM_MOVES)
         picks = action >= NUM_MOVES
         wall = level.walls.reshape(-1)[target]
@@ -180,14 +180,14 @@ class GridWorld:
         )
 
     def observe(self, level: GridLevel, state: GridState) -> UInt8[Array, "size size channels"]:
-        """One channel of 0 and 1 for each object type, one for walls, one for the player."""
+        """Observation of a state: a channel of 0 and 1 for each object type, one for walls, one for the player."""
         seen = self._look_at(jnp.arange(self.size * self.size), level.walls.reshape(-1), level, state)
         return seen.reshape(self.size, self.size, self.num_types + 2)
 
     def _look_at(
         self, cells: Int[Array, " n"], walls: Bool[Array, " n"], level: GridLevel, state: GridState
     ) -> UInt8[Array, "n channels"]:
-        """The channels of some cells, given which of them are walls."""
+        """Channels of `observe` at some cells, given which of them are walls."""
         # First what stands on each cell (at most one thing beside the player), then one comparison a channel.
         here = (cells[:, None] == level.object_cells) & state.present
         nothing, wall_channel, player_channel = self.num_types + 2, self.num_types, self.num_types + 1
@@ -198,7 +198,7 @@ class GridWorld:
         return ((things[:, None] == channels) | is_player).astype(jnp.uint8)
 
     def plan(self, level: GridLevel) -> boards.Directions:
-        """For each task the flow towards the nearest wanted object, given what the expert took before (rule 14)."""
+        """Flow towards the nearest wanted object for each task, given what the expert took before (rule 14)."""
         open_cells = boards.from_cells(~level.walls)
 
         def plan_task(state: GridState, task_index: Int[Array, ""]) -> tuple[GridState, boards.Directions]:
@@ -213,7 +213,7 @@ class GridWorld:
         return jax.lax.scan(plan_task, self.start(level), jnp.arange(self.num_tasks, dtype=jnp.int32))[1]
 
     def expert(self, level: GridLevel, plan: boards.Directions, state: GridState) -> Int[Array, ""]:
-        """Follows the current task's flow; in a pick-up world the last move becomes the pick-up."""
+        """Action of the expert: along the current task's flow; in a pick-up world the last move is the pick-up."""
         task_index = jnp.minimum(state.task_index, self.num_tasks - 1)
         return self._follow(level, jax.tree.map(lambda flows: flows[task_index], plan), state)
 
@@ -231,5 +231,5 @@ class GridWorld:
         return jnp.where((direction == 0) | (direction == 3), -step, step)
 
     def episode(self, key: PRNGKeyArray) -> Episode:
-        """A random level and its expert demonstration."""
+        """Draws a random level and its expert demonstration."""
         return expert_episode(self, key)

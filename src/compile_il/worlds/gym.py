@@ -24,7 +24,7 @@ from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import ActingWorld, Reward, Step, WorldError, key_of
 
 NO_TASK = -1
-"""The current task in `info` once all tasks are done."""
+"""Value of the current task in `info` once all tasks are done."""
 
 RenderMode = Literal["rgb_array", "ansi"]
 Action = TypeVar("Action")
@@ -32,7 +32,7 @@ AnyWorld = TypeVar("AnyWorld", bound=ActingWorld)
 
 
 def _on_cpu() -> AbstractContextManager[Any]:
-    """One step of one episode is far too small to send to an accelerator."""
+    """Lets JAX compute on the CPU, as one step of one episode is far too small to send to an accelerator."""
     try:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
     except RuntimeError:  # JAX was told to use an accelerator and nothing else
@@ -62,7 +62,7 @@ def _begin(world: ActingWorld, level: Any) -> tuple[Any, Array]:
 
 @functools.cache
 def _observation_shape(world: ActingWorld) -> tuple[int, ...]:
-    """Of any world, told by itself; tracing it takes a while, and vector environments are made of many alike."""
+    """Shape of a world's observations; cached, as tracing takes a while and vector environments hold many alike."""
     seen = jax.eval_shape(lambda seed: _begin(world, _draw_level(world, seed))[1], np.uint32(0))
     return tuple(seen.shape)
 
@@ -74,7 +74,7 @@ def _advance(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple
 
 
 def _check_level(world: ActingWorld, level: Any) -> Any:
-    """A level of another world, or of other options, would be misread; it is refused."""
+    """Refuses a level of another world or of other options, which would be misread; returns it as arrays."""
     expected = jax.eval_shape(world.level, key_of(0))
     if type(level) is not type(expected):
         raise WorldError(f"A level of this world is a {type(expected).__name__}, not a {type(level).__name__}.")
@@ -94,7 +94,7 @@ def _task_name(task: int, names: tuple[str, ...]) -> str:
 
 
 class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
-    """One world as an environment. `info` holds the task list, the current task, how many are done, and success.
+    """A world as a Gymnasium environment, with the tasks, the current one, the number done and success in `info`.
 
     `reset(options={"level": level})` starts on a given level instead of a random one. In worker processes of
     `AsyncVectorEnv`, pass `context="spawn"` if the parent has used JAX before: JAX does not survive a fork.
@@ -113,16 +113,16 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
 
     @property
     def level(self) -> Any:
-        """The level of this episode."""
+        """Level of the episode under way: all that stays fixed in it."""
         return self._level
 
     @property
     def state(self) -> Any:
-        """The state of this episode; with the level, all that `world`'s functions need."""
+        """State of the episode under way; with the level, all that the functions of `world` need."""
         return self._state
 
     def expert_action(self) -> NDArray[Any]:
-        """What the expert would do, on its own path from the start of the episode."""
+        """Action of the expert in this state, meant for its own path from the start of the episode."""
         with _on_cpu():
             if self._plan is None:
                 self._plan = _plan(self.world, self._level)
@@ -131,7 +131,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """A fresh random level, or the one given in the options."""
+        """Begins an episode on a random level, or on the one given in the options."""
         super().reset(seed=seed)
         unknown = set(options or {}) - {"level"}
         if unknown:
@@ -148,7 +148,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         return self._frames[-1].copy(), self._info()
 
     def step(self, action: Action) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Takes one action."""
+        """Takes one action; returns observation, reward, terminated, truncated and `info`."""
         if not self._running:
             raise RuntimeError("The episode has ended or not begun: call reset() before step().")
         with _on_cpu():
@@ -163,7 +163,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
 
     @abc.abstractmethod
     def _check_action(self, action: Any) -> NDArray[Any]:
-        """The action as an array that the world takes, or a ValueError."""
+        """An action as an array that the world takes; a ValueError if it is none."""
 
     def _seen(self) -> NDArray[Any]:
         if not self._frames:
@@ -187,7 +187,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
 
 
 class GridEnv(WorldEnv[np.int64, GridWorld]):
-    """The grid world; see `compile_il.worlds.grid`. With `window`, seen through one; see `compile_il.worlds.window`."""
+    """Gymnasium environment of the grid world (`worlds.grid`), or with `window` of that in `worlds.window`."""
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012 (Gymnasium's own shape)
     task_names = OBJECT_NAMES
@@ -211,7 +211,7 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
         self.action_space = spaces.Discrete(world.num_actions)
 
     def render(self) -> Any:
-        """The level with the path so far, as an image or as text."""
+        """Picture of the state with the path so far, or without it as text; None if there is no render mode."""
         if self.render_mode == "ansi":
             return grid_text(self._seen()[-1])
         return draw.grid_image(self._seen()) if self.render_mode == "rgb_array" else None
@@ -224,7 +224,7 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
 
 
 class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
-    """The reacher; see `compile_il.worlds.reacher`."""
+    """Gymnasium environment of the reacher (`worlds.reacher`)."""
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 16}  # noqa: RUF012 (Gymnasium's own shape)
     task_names = TARGET_NAMES
@@ -248,7 +248,7 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
         self.action_space = spaces.Box(-MAX_SPEED, MAX_SPEED, (2,), np.float32)
 
     def render(self) -> Any:
-        """The arm, its targets and the trail of its tip, as an image or as text."""
+        """Picture of arm, targets and trail of the tip, or without it as text; None if there is no render mode."""
         if self.render_mode == "ansi":
             return reacher_text(self._seen()[-1])
         return draw.reacher_image(self._seen()) if self.render_mode == "rgb_array" else None
@@ -277,7 +277,7 @@ def register() -> None:
 
 
 def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
-    """The environment of a grid world that is at hand, of a kind of one's own perhaps."""
+    """Gymnasium environment of a given grid world, which may be of a class of your own."""
     if not isinstance(world, GridWorld):
         raise WorldError(f"{world!r} is not a grid world: make an environment of your own for it.")
     env = GridEnv(render_mode=render_mode)

@@ -21,12 +21,12 @@ _FAIR_RANGE = 12
 
 
 def lattice_dim(size: int) -> int:
-    """Maze cells along one side of a grid: they stand two apart inside the border."""
+    """Number of maze cells along one side of a grid: they stand two apart inside the border."""
     return (size - 1) // 2
 
 
 def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattice"]:
-    """A random depth-first spanning tree: for each lattice cell the direction of its parent, `_ROOT` at the start."""
+    """Random depth-first spanning tree: for each lattice cell the direction of its parent, `_ROOT` at the start."""
     start_key, choice_key = jax.random.split(key)
     num_cells = lattice * lattice
     start = jax.random.randint(start_key, (), 0, num_cells, jnp.int32)
@@ -61,7 +61,7 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
 
 
 def carve(parent: Int[Array, "lattice lattice"]) -> Bool[Array, "side side"]:
-    """The open cells of the maze: every lattice cell, and the cell between each lattice cell and its parent."""
+    """Open cells of a maze: every lattice cell, and the cell between each lattice cell and its parent."""
     lattice = parent.shape[0]
     side = 2 * lattice - 1
     south_open = (parent[:-1] == _SOUTH) | (parent[1:] == _NORTH)
@@ -73,14 +73,14 @@ def carve(parent: Int[Array, "lattice lattice"]) -> Bool[Array, "side side"]:
 
 
 class Walls(NamedTuple):
-    """Where the walls are, and one cell that is certainly open and connected to the whole maze."""
+    """Walls of a grid, and one cell (row * size + column) that is open and connected to the whole maze."""
 
     walls: Bool[Array, "size size"]
     anchor: Int[Array, ""]
 
 
 def draw_walls(key: PRNGKeyArray, size: int, wall_rate: float) -> Walls:
-    """A maze inside a closed border, each inner wall kept with probability `wall_rate`."""
+    """Draws a maze inside a closed border, in which each inner wall is kept with probability `wall_rate`."""
     tree_key, offset_key, thin_key = jax.random.split(key, 3)
     maze = carve(spanning_tree(tree_key, lattice_dim(size)))
     spare = size - 2 - maze.shape[0]

@@ -17,17 +17,17 @@ from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers,
 LINK_LENGTH = 0.12
 TARGET_RADIUS = 0.025
 TARGET_BELT = (0.05, 0.2)
-"""Least and greatest distance of a target from the shoulder."""
+"""Least and greatest distance of a target's centre from the shoulder."""
 TIME_STEP = 0.06
 MAX_SPEED = 3.0
 """Greatest angular velocity of a joint, in rad/s. The paper gives none; at this one its episodes fit into 100 steps."""
 ANGLE_GAIN, RADIUS_GAIN = 6.0, 40.0
-"""The expert's speeds for each unit of error, in rad/s per rad and per length."""
+"""Speeds of the expert for each unit of error: rad/s per rad of angle, and rad/s per unit of radius."""
 TARGET_NAMES = ("red", "green", "yellow", "teal", "violet", "brown", "blue", "pink", "grey", "orange")
 
 
 class ReacherLevel(NamedTuple):
-    """What stays fixed; targets are indexed by type."""
+    """What stays fixed in an episode of the reacher; targets are indexed by type, tasks are types."""
 
     targets: Float[Array, "num_types 2"]
     in_scene: Bool[Array, " num_types"]
@@ -36,7 +36,7 @@ class ReacherLevel(NamedTuple):
 
 
 class ReacherState(NamedTuple):
-    """What changes."""
+    """What changes in an episode of the reacher."""
 
     angles: Float[Array, "2"]
     visible: Bool[Array, " num_types"]
@@ -45,7 +45,7 @@ class ReacherState(NamedTuple):
 
 
 def fingertip(angles: Float[Array, "2"]) -> Float[Array, "2"]:
-    """(l cos θ₁ + l cos(θ₁ + θ₂), l sin θ₁ + l sin(θ₁ + θ₂)), appendix "Continuous control"."""
+    """Position of the tip, (l cos θ₁ + l cos(θ₁ + θ₂), l sin θ₁ + l sin(θ₁ + θ₂)), appendix "Continuous control"."""
     shoulder, reach = angles[0], angles[0] + angles[1]
     return LINK_LENGTH * jnp.stack([jnp.cos(shoulder) + jnp.cos(reach), jnp.sin(shoulder) + jnp.sin(reach)])
 
@@ -55,17 +55,17 @@ class ReacherWorld:
     """Options of the reacher; the defaults are the paper's."""
 
     num_tasks: int = 3
-    """Length of the task list."""
+    """Number of tasks in a task list."""
     max_targets: int = 6
-    """The number of targets is uniform between num_tasks and this."""
+    """Largest number of targets in a level; their number is uniform between num_tasks and this."""
     num_types: int = 10
-    """Types (colours) that targets are drawn from, without replacement."""
+    """Number of types (colours) that targets are drawn from, without replacement."""
     max_steps: int = 100
     """Actions after which an episode is cut."""
     expert_gain: float = 1.0
-    """How hard the expert pulls: at 1 it slows down before it touches a target, at 4 it no longer does."""
+    """Factor of the expert's speeds: at 1 it slows down before it touches a target, at 4 it no longer does."""
     reward: Reward = "dense"
-    """One reward a task, or a single one at the end."""
+    """Whether each task done earns a reward of 1 ("dense"), or only the last one ("sparse")."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -86,11 +86,11 @@ class ReacherWorld:
 
     @property
     def num_actions(self) -> None:
-        """Actions are continuous."""
+        """None, as actions are continuous."""
         return None
 
     def level(self, key: PRNGKeyArray) -> ReacherLevel:
-        """Targets in a belt around the shoulder, an arm at random angles, a task list."""
+        """Draws a random level: targets in a belt around the shoulder, an arm at random angles, a task list."""
         order_key, count_key, radius_key, direction_key, angle_key = jax.random.split(key, 5)
         num_targets = jax.random.randint(count_key, (), self.num_tasks, self.max_targets + 1, jnp.int32)
         order = jax.random.permutation(order_key, jnp.arange(self.num_types, dtype=jnp.int32))
@@ -106,16 +106,16 @@ class ReacherWorld:
         return ReacherLevel(jnp.where(in_scene[:, None], targets, 0.0), in_scene, angles, order[: self.num_tasks])
 
     def start(self, level: ReacherLevel) -> ReacherState:
-        """All targets visible, the first one ahead."""
+        """First state of an episode: all targets visible, the first task ahead."""
         zero = jnp.array(0, jnp.int32)
         return ReacherState(level.angles, level.in_scene, zero, zero)
 
     def step(self, level: ReacherLevel, state: ReacherState, action: Float[Array, "2"]) -> Step:
-        """Turns the joints, then sees what the tip has come to."""
+        """Result of one action: it turns the joints for one time step, then `arrive` says what the tip touches."""
         return self.arrive(level, state, state.angles + TIME_STEP * jnp.clip(action, -MAX_SPEED, MAX_SPEED))
 
     def arrive(self, level: ReacherLevel, state: ReacherState, angles: Float[Array, "2"]) -> Step:
-        """The rules of the task once the arm has moved: is the tip inside the current target?"""
+        """Result of a step after which the joints are at these angles: is the tip inside the current target?"""
         target = level.tasks[state.task_index]
         distance = jnp.linalg.norm(fingertip(angles) - level.targets[target])
         done = distance <= TARGET_RADIUS
@@ -131,16 +131,16 @@ class ReacherWorld:
         )
 
     def observe(self, level: ReacherLevel, state: ReacherState) -> Float[Array, " features"]:
-        """(α, x, y) for each type, then the two angles; α turns 0 on arrival while x and y remain."""
+        """Observation of a state: (α, x, y) for each type, then both angles; α turns 0 on arrival, x and y remain."""
         alpha = state.visible.astype(jnp.float32)[:, None]
         return jnp.concatenate([jnp.concatenate([alpha, level.targets], axis=1).reshape(-1), state.angles])
 
     def plan(self, level: ReacherLevel) -> tuple[()]:
-        """The controller needs none."""
+        """An empty plan, as the controller needs none."""
         return ()
 
     def expert(self, level: ReacherLevel, plan: tuple[()], state: ReacherState) -> Float[Array, "2"]:
-        """The hand-designed controller: the elbow opens or closes the arm, the shoulder turns it.
+        """Action of the hand-designed controller: the elbow opens or closes the arm, the shoulder turns it.
 
         With equal links the tip stands at radius r = 2 l cos(θ₂/2) and direction φ = θ₁ + θ₂/2, so the elbow alone sets
         the radius, and turning it by ω turns the tip by ω/2, which the shoulder takes back.
@@ -156,5 +156,5 @@ class ReacherWorld:
         return jnp.stack([shoulder_speed, elbow_speed])
 
     def episode(self, key: PRNGKeyArray) -> Episode:
-        """A random level and its expert demonstration."""
+        """Draws a random level and its expert demonstration."""
         return expert_episode(self, key)

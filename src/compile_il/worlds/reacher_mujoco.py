@@ -32,14 +32,14 @@ except ImportError as error:
 
 PHYSICS_STEP = 0.002
 SERVO_GAIN = 100.0
-"""Torque per rad/s of error: the arm takes up a new speed within microseconds, as the paper's velocity control does."""
+"""Torque per rad/s of speed error: the arm takes up a speed within microseconds, as in the paper's velocity control."""
 IMAGE_SIZE = 480
 _HIDDEN_DEPTH = -1.0
 _FADED = 0.18
 
 
 def build_physics(num_types: int) -> Any:
-    """dm_control's reacher with velocity servos and coloured targets."""
+    """Builds dm_control's reacher with velocity servos and one coloured target for each type."""
     xml, assets = suite_reacher.get_model_and_assets()
     root = ElementTree.fromstring(xml)
     option = _child(root, "option")
@@ -85,7 +85,7 @@ def _arrive(world: ReacherWorld, level: Any, state: Any, angles: Any) -> Any:
 
 
 class MujocoReacherEnv(ReacherEnv):
-    """`CompILE/ReacherMujoco-v0`: same spaces, same rules and same info as `CompILE/Reacher-v0`."""
+    """`CompILE/ReacherMujoco-v0`: the reacher in MuJoCo, with spaces, rules and info of `CompILE/Reacher-v0`."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class MujocoReacherEnv(ReacherEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """A fresh random level, or the one given in the options."""
+        """Begins an episode on a random level, or on the one given in the options."""
         observation, info = super().reset(seed=seed, options=options)
         with self._physics.reset_context():
             self._physics.data.qpos[:] = observation[-2:]
@@ -117,7 +117,7 @@ class MujocoReacherEnv(ReacherEnv):
         return _arrive(self.world, self._level, self._state, np.asarray(self._physics.data.qpos, np.float32))
 
     def render(self) -> Any:
-        """MuJoCo's own picture from above; targets that have been reached are faded."""
+        """Picture of the scene by MuJoCo, with reached targets faded; as text and without a mode as in `ReacherEnv`."""
         if self.render_mode != "rgb_array":
             return super().render()
         for kind, alpha in enumerate(self._frames[-1][:-2].reshape(-1, 3)[:, 0]):

@@ -1,4 +1,4 @@
-"""What is to be done, shown beside what is seen: other libraries learn from observations and do not look at `info`."""
+"""A wrapper that shows the task beside what is seen: other libraries learn from observations, not `info`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from compile_il.worlds.world import WorldError
 
 
 class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Observations {"observation": what is seen, "task": the current task, one entry a type}.
+    """Wrapper with observations {"observation": what is seen, "task": the current task, one-hot over types}.
 
     Once all tasks are done, no entry is 1. `gymnasium.wrappers.FlattenObservation` makes one vector of both.
 
@@ -29,7 +29,7 @@ class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
         self.observation_space = spaces.Dict({"observation": env.observation_space, "task": task})
 
     def observation(self, observation: Any) -> dict[str, Any]:
-        """Adds the current task."""
+        """Observation of the wrapped environment together with the current task."""
         task = np.zeros(self._num_types, np.float32)
         remaining = np.asarray(self._world_env.level.tasks)[int(self._world_env.state.task_index) :]
         task[remaining[:1]] = 1.0

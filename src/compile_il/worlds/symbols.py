@@ -15,13 +15,13 @@ from compile_il.worlds.world import Episode, check, check_numbers
 
 
 class SymbolsLevel(NamedTuple):
-    """The symbols of the runs, in order."""
+    """Level of the symbols task: the symbol of each run, in order."""
 
     tasks: Int[Array, " num_tasks"]
 
 
 class SymbolsState(NamedTuple):
-    """Nothing to see; which run a step belongs to."""
+    """State of the symbols task, of which nothing is seen: the run that a step belongs to."""
 
     task_index: Int[Array, ""]
 
@@ -31,11 +31,11 @@ class SymbolsWorld:
     """Options of the symbols task; the defaults are the official code's."""
 
     num_tasks: int = 3
-    """Number of runs."""
+    """Number of runs of repeated symbols in a demonstration."""
     num_symbols: int = 5
-    """Symbols to draw from, without replacement."""
+    """Number of symbols that those of the runs are drawn from, without replacement."""
     max_repeats: int = 4
-    """Longest run."""
+    """Largest number of steps of a run; a run has 1 to that many."""
     max_steps: int = 200
     """Steps after which a demonstration is cut."""
 
@@ -52,15 +52,15 @@ class SymbolsWorld:
 
     @property
     def num_actions(self) -> int:
-        """One action a symbol."""
+        """Number of actions: one for each symbol."""
         return self.num_symbols
 
     def observe(self, level: SymbolsLevel, state: SymbolsState) -> Float[Array, "0"]:
-        """An observation of width zero."""
+        """Observation of a state: a vector of width zero."""
         return jnp.zeros((0,), jnp.float32)
 
     def episode(self, key: PRNGKeyArray) -> Episode:
-        """Runs of distinct symbols."""
+        """Draws a demonstration: runs of distinct symbols."""
         symbol_key, repeat_key = jax.random.split(key)
         tasks = jax.random.permutation(symbol_key, jnp.arange(self.num_symbols, dtype=jnp.int32))[: self.num_tasks]
         ends = jnp.cumsum(jax.random.randint(repeat_key, (self.num_tasks,), 1, self.max_repeats + 1, jnp.int32))

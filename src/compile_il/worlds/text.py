@@ -25,7 +25,7 @@ def grid_text(observation: NDArray[np.uint8]) -> str:
 
 
 def reacher_text(observation: NDArray[np.float32]) -> str:
-    """The arm from above: `+` shoulder, `o` elbow, `@` tip, a letter for each target (small once it is reached)."""
+    """Text of the arm from above: `+` shoulder, `o` elbow, `@` tip, a letter for each target (small once reached)."""
     picture = np.full((_PLOT_ROWS, _PLOT_COLUMNS), " ")
     for kind, (alpha, x, y) in enumerate(observation[:-2].reshape(-1, 3)):
         if alpha > 0 or x != 0 or y != 0:

@@ -15,10 +15,10 @@ from compile_il.worlds.world import check
 
 @dataclasses.dataclass(frozen=True)
 class GridWindowWorld(GridWorld):
-    """Options of the grid world, and how far the player sees."""
+    """Options of the grid world seen through a window: those of the grid world, and how far the player sees."""
 
     window: int = 5
-    """Cells along a side of what is seen, with the player in the middle."""
+    """Number of cells along a side of the window, with the player in the middle; odd."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,7 +31,7 @@ class GridWindowWorld(GridWorld):
         )
 
     def observe(self, level: GridLevel, state: GridState) -> UInt8[Array, "window window channels"]:
-        """The channels of the grid world, of the cells around the player; cells beyond the board are walls."""
+        """Observation of a state: the grid world's channels of cells around the player; beyond the board are walls."""
         around = jnp.arange(self.window) - self.window // 2
         row, column = jnp.divmod(state.player, self.size)
         rows, columns = jnp.repeat(row + around, self.window), jnp.tile(column + around, self.window)

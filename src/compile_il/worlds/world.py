@@ -18,11 +18,11 @@ from compile_il.setting import MAX_SEED
 Reward = Literal["dense", "sparse"]
 
 KEY_KIND = "threefry2x32"
-"""The random numbers of a seed are part of what a seed means, so they do not follow JAX's global default."""
+"""Random generator of all keys; not JAX's global default, as a seed is to mean the same numbers everywhere."""
 
 
 def key_of(seed: int | Integer[Array, ""]) -> PRNGKeyArray:
-    """The key of a seed, the same whatever JAX's default generator is; of a plain number, which one is checked."""
+    """Random key of a seed, the same whatever JAX's default generator is; plain numbers are checked."""
     if not isinstance(seed, jax.Array):
         check_whole("seed", seed)
         check(0 <= seed <= MAX_SEED, f"seed is {seed}", f"use a number from 0 to {MAX_SEED}")
@@ -34,7 +34,7 @@ class WorldError(ValueError):
 
 
 class Step(NamedTuple):
-    """What an action led to."""
+    """Result of one action: the next state, the reward, and whether the episode is over."""
 
     state: Any
     reward: Float[Array, ""]
@@ -43,40 +43,40 @@ class Step(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """One demonstration before its observations are drawn; padded to T = `max_steps`, `length` steps of it are real."""
+    """One demonstration without its observations, padded to T steps, of which the first `length` are real."""
 
     level: Any
     states: Any
     """T + 1 states: `states[t]` is where action t was taken, `states[length]` where the episode ended."""
     actions: Shaped[Array, " T *action"]
     segment_index: Int[Array, " T"]
-    """Which task of the list step t worked on."""
+    """Index in the task list of the task that step t worked on."""
     length: Int[Array, ""]
     success: Bool[Array, ""]
 
 
 @runtime_checkable
 class World(Protocol):
-    """What every world offers; `tasks` of a level holds the codes of the true segments."""
+    """Interface of every world; `tasks` of a level holds the codes of the true segments."""
 
     @property
     def num_tasks(self) -> int:
-        """Length of the task lists."""
+        """Number of tasks in a task list."""
 
     @property
     def num_actions(self) -> int | None:
-        """The number of discrete actions, or None where actions are continuous."""
+        """Number of discrete actions, or None where actions are continuous."""
 
     def episode(self, key: PRNGKeyArray) -> Episode:
-        """A random level and its expert demonstration."""
+        """Draws a random level and its expert demonstration."""
 
     def observe(self, level: Any, state: Any) -> Shaped[Array, "..."]:
-        """What an agent sees."""
+        """Observation of a state: what an agent sees in it."""
 
 
 @runtime_checkable
 class ActingWorld(World, Protocol):
-    """A world that can be acted in, and that knows an expert."""
+    """Interface of a world that can be acted in and has an expert."""
 
     @property
     def max_steps(self) -> int:
@@ -84,34 +84,34 @@ class ActingWorld(World, Protocol):
 
     @property
     def reward(self) -> Reward:
-        """One reward a task, or a single one at the end."""
+        """Whether each task done earns a reward of 1 ("dense"), or only the last one ("sparse")."""
 
     def level(self, key: PRNGKeyArray) -> Any:
-        """A random level that can be solved."""
+        """Draws a random level that can be solved."""
 
     def start(self, level: Any) -> Any:
-        """The state in which an episode on this level begins."""
+        """State in which an episode on a level begins."""
 
     def step(self, level: Any, state: Any, action: Shaped[Array, "*action"]) -> Step:
-        """The world's rules. What happens after the end of an episode has no meaning."""
+        """Result of one action in a state; after the end of an episode it has no meaning."""
 
     def plan(self, level: Any) -> Any:
-        """What the expert works out once, before it acts."""
+        """Plan that the expert works out once for a level, before it acts."""
 
     def expert(self, level: Any, plan: Any, state: Any) -> Shaped[Array, "*action"]:
-        """The action of the expert, on its own path."""
+        """Action of the expert in a state, meant for those on its own path, given its plan."""
 
 
 Tree = TypeVar("Tree")
 
 
 def select(condition: Bool[Array, ""], on_true: Tree, on_false: Tree) -> Tree:
-    """`jnp.where` over all leaves of two equal trees."""
+    """`jnp.where` over all leaves of two trees of equal structure."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), on_true, on_false)
 
 
 def append(steps: Tree, last: Tree) -> Tree:
-    """A tree with a leading time axis, one step longer."""
+    """A tree of arrays with a leading time axis, with one more step at its end."""
     return jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), steps, last)
 
 
@@ -140,18 +140,18 @@ def expert_episode(world: ActingWorld, key: PRNGKeyArray) -> Episode:
 
 
 def task_reward(reward: Reward, done: Bool[Array, ""], finished: Bool[Array, ""]) -> Float[Array, ""]:
-    """Dense: 1 for each task done. Sparse: 1 once all tasks are done (paper, section "Hierarchical RL")."""
+    """Reward of a step: dense, 1 for each task done; sparse, 1 once all are done (paper, "Hierarchical RL")."""
     return (done if reward == "dense" else finished).astype(jnp.float32)
 
 
 def check(condition: bool, problem: str, remedy: str) -> None:
-    """Raises a `WorldError` that says what is wrong and what to do."""
+    """Raises a `WorldError` that says what is wrong and what to do, unless the condition holds."""
     if not condition:
         raise WorldError(f"{problem}: {remedy}.")
 
 
 def check_whole(name: str, value: Any) -> None:
-    """Refuses what is no whole number, such as 2.5, "3" or True."""
+    """Refuses a value that is no whole number, such as 2.5, "3" or True."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     check(whole, f"{name} is {value!r}", "use a whole number")
 
