@@ -25,44 +25,44 @@ from compile_il.hierarchy.settings import AgentConfig, HierarchyError
 from compile_il.networks import halved
 
 NO_TASK = -1
-"""In place of an object type, where a list has come to its end."""
+"""Stands for the object type of a task where the task list has come to its end."""
 TASK_KINDS = ("visit", "pickup")
-"""The paper's two task types; where a world has no name for what is to be done, it is the first."""
+"""Names of the paper's two task types; the tasks of a world without a `kind` count as the first."""
 
 
 class Situation(NamedTuple):
-    """What an agent is given."""
+    """Input of an agent: what it sees, and the tasks that it is told of."""
 
     observation: Shaped[Array, "..."]
     kind: Int[Array, ""]
-    """Index into `TASK_KINDS`."""
+    """Type of the tasks, as an index into `TASK_KINDS`."""
     tasks: Int[Array, " told"]
-    """The object types of the tasks that the agent is told of, the current one first, then `NO_TASK`."""
+    """Object types of the tasks that the agent is told of, the current one first, then `NO_TASK`."""
 
 
 class Outputs(NamedTuple):
-    """What an agent makes of it."""
+    """Option logits and the estimated value of one situation."""
 
     logits: Float[Array, " options"]
     value: Float[Array, ""]
-    """The baseline: discounted reward that is still to come."""
+    """Baseline V(s): estimate of the discounted reward that is still to come."""
 
 
 class Choice(NamedTuple):
-    """An option, and how probable it was."""
+    """A chosen option and its log-probability under the policy that chose it."""
 
     option: Int[Array, ""]
     log_prob: Float[Array, ""]
 
 
 def remaining_tasks(tasks: Int[Array, " M"], task_index: Int[Array, ""], num_told: int) -> Int[Array, " told"]:
-    """The next tasks of a list, `NO_TASK` behind its end."""
+    """Next `num_told` tasks of a task list, `NO_TASK` behind its end."""
     index = task_index + jnp.arange(num_told)
     return jnp.where(index < tasks.shape[0], tasks[jnp.minimum(index, tasks.shape[0] - 1)], NO_TASK)
 
 
 class TaskEmbedding(eqx.Module):
-    """A vector for each task: its type and that of its object, side by side; zeros where there is no task."""
+    """Embedding of tasks: type of the task and of its object, side by side; zeros where there is no task."""
 
     kinds: eqx.nn.Linear
     objects: eqx.nn.Linear
@@ -74,7 +74,7 @@ class TaskEmbedding(eqx.Module):
         self.objects = eqx.nn.Linear(num_types, embed_dim, use_bias=False, key=object_key)
 
     def __call__(self, kind: Int[Array, ""], tasks: Int[Array, " told"]) -> Float[Array, " width"]:
-        """All tasks in one vector."""
+        """Embeddings of all tasks, one behind the other in one vector."""
 
         def embed(task: Int[Array, ""]) -> Float[Array, " width"]:
             dtype = self.kinds.weight.dtype
@@ -97,7 +97,7 @@ class GridFront(eqx.Module):
         self.second = Convolution(num_maps, num_maps, key=keys[1])
 
     def __call__(self, image: Shaped[Array, "H W C"], task: Float[Array, " width"]) -> Float[Array, " features"]:
-        """All maps in one vector."""
+        """Feature maps of an image and a task embedding, flattened into one vector."""
         # Without padding, what a convolution makes of channels that are the same everywhere is the same everywhere: it
         # need be computed once, not at each cell. That is most of this layer's arithmetic.
         kernel = self.first.weight.reshape(9, -1, self.first.weight.shape[1])
@@ -110,15 +110,15 @@ class GridFront(eqx.Module):
 
 
 class VectorFront(eqx.Module):
-    """For worlds seen as vectors: the task is appended to the vector."""
+    """First layer for worlds seen as vectors: appends the task embedding to the vector."""
 
     def __call__(self, vector: Float[Array, " D"], task: Float[Array, " width"]) -> Float[Array, " features"]:
-        """Both in one vector."""
+        """Observed vector and task embedding in one vector."""
         return jnp.concatenate([vector.astype(task.dtype), task])
 
 
 class Agent(eqx.Module):
-    """Policy and baseline on one network."""
+    """Network of an agent: a policy over options and a baseline on one encoder."""
 
     tasks: TaskEmbedding
     front: GridFront | VectorFront
@@ -129,7 +129,7 @@ class Agent(eqx.Module):
     value: eqx.nn.Linear
     observation_shape: tuple[int, ...] = eqx.field(static=True)
     num_told: int = eqx.field(static=True)
-    """Tasks that it is told of."""
+    """Number of tasks that the agent is told of, the current one included."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Agent(eqx.Module):
 
     @property
     def shapes(self) -> dict[str, Any]:
-        """All that it was made with beside its settings; plain values."""
+        """Arguments that the agent was built with beside its settings, as plain values."""
         return {
             "observation_shape": list(self.observation_shape),
             "num_types": self.tasks.objects.weight.shape[1],
@@ -173,7 +173,7 @@ class Agent(eqx.Module):
         }
 
     def __call__(self, situation: Situation) -> Outputs:
-        """Preferences among options, and what is still to be had."""
+        """Option logits and estimated value of one situation."""
         task = self.tasks(situation.kind, situation.tasks)
         features = self.norm(self.encoder(self.front(situation.observation, task)))
         for layer in self.hidden:
@@ -182,18 +182,18 @@ class Agent(eqx.Module):
         return Outputs(self.policy(last), self.value(last))
 
     def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
-        """Draws an option."""
+        """Draws an option from the policy."""
         log_probs = jax.nn.log_softmax(self(situation).logits)
         option = jax.random.categorical(key, log_probs).astype(jnp.int32)
         return Choice(option, log_probs @ jax.nn.one_hot(option, log_probs.shape[0]))
 
     def choose_best(self, situation: Situation) -> Choice:
-        """The option that it prefers."""
+        """Most probable option of the policy."""
         log_probs = jax.nn.log_softmax(self(situation).logits)
         return Choice(jnp.argmax(log_probs).astype(jnp.int32), jnp.max(log_probs))
 
     def in_half_precision(self) -> "Agent":
-        """A copy for grids whose networks compute in bfloat16, all but the last layer: values need their digits."""
+        """Copy that computes in bfloat16 but for its last layer, as values need their digits; for vectors, itself."""
         if not isinstance(self.front, GridFront):
             return self
 

@@ -33,61 +33,61 @@ class TaskWorld(ActingWorld, Protocol):
 
     @property
     def num_types(self) -> int:
-        """How many types there are."""
+        """Number of object types."""
 
 
 @runtime_checkable
 class Chooser(Protocol):
-    """Whatever chooses options: an agent that explores, or one that does what it thinks best."""
+    """Interface of what chooses options: an agent that explores, or one that takes its most probable option."""
 
     def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
-        """An option, and how probable it was."""
+        """Chosen option in a situation, with its log-probability."""
 
 
 class Decision(NamedTuple):
-    """A choice, and where it was made. It is kept small: what was seen there can be drawn again."""
+    """A chosen option and the state it was chosen in; observations can be made again, so they are not kept."""
 
     level_index: Int[Array, ""]
     state: Any
     option: Int[Array, ""]
     log_prob: Float[Array, ""]
-    """Of the option, under the policy that chose it."""
+    """Log-probability of the option under the policy that chose it."""
 
 
 class Moment(NamedTuple):
-    """One environment between two ticks."""
+    """State of one environment between two ticks, with the option that is running in it."""
 
     level_index: Int[Array, ""]
     state: Any
     memory: Any
-    """What options remember."""
+    """Memory of the options, as their `begin`, `follow` and `arrive` return it."""
     decision: Decision
-    """Of the option that is running."""
+    """Decision for the option that is running."""
     earned: Float[Array, ""]
-    """Σ γ^i r_i of its steps so far."""
+    """Discounted reward Σ γ^i r_i of the running option's steps so far."""
     discount: Float[Array, ""]
-    """γ^n for its n steps so far."""
+    """γ^n for the n steps that the running option has taken so far."""
     num_steps: Int[Array, ""]
-    """n."""
+    """Number of steps, n, that the running option has taken so far."""
     episode_reward: Float[Array, ""]
-    """Of the whole episode so far, not discounted."""
+    """Undiscounted reward of the whole episode so far."""
 
 
 class Tick(NamedTuple):
-    """What one step in one environment has led to."""
+    """Result of one step in one environment."""
 
     ended: Bool[Array, ""]
-    """Whether the option ended; if not, the rest says nothing."""
+    """Whether the option ended; if not, `reward` and `discount` are no outcome yet."""
     reward: Float[Array, ""]
     discount: Float[Array, ""]
     decision: Decision
-    """The next one."""
+    """Next decision, where the option ended; else that of the running option."""
     over: Bool[Array, ""]
-    """Whether the episode ended, too."""
+    """Whether the episode ended."""
     success: Bool[Array, ""]
-    """With all of its tasks done."""
+    """Whether the episode ended with all of its tasks done."""
     episode_reward: Float[Array, ""]
-    """Where it is over: the sum of its rewards."""
+    """Undiscounted reward of the episode up to this step; of the whole episode where it ended."""
 
 
 class Arena(eqx.Module):
@@ -98,29 +98,29 @@ class Arena(eqx.Module):
     world: TaskWorld = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     num_told: int = eqx.field(static=True)
-    """Tasks that the agent is told of."""
+    """Number of tasks that the agent is told of, the current one included."""
     max_steps: int | None = eqx.field(static=True, default=None)
-    """Of an option; None where only its own end or that of the episode ends it."""
+    """Number of steps after which an option is ended; None where only itself or the episode's end ends it."""
 
     @property
     def num_levels(self) -> int:
-        """How many levels there are."""
+        """Number of levels."""
         return jax.tree.leaves(self.levels)[0].shape[0]
 
     def situation(self, level_index: Int[Array, ""], state: Any) -> Situation:
-        """What an agent is given in a state."""
+        """Input of an agent in a state of a level."""
         level = self._level(level_index)
         kind = getattr(self.world, "kind", TASK_KINDS[0])
         tasks = remaining_tasks(level.tasks, state.task_index, self.num_told)
         return Situation(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
 
     def begin(self, agent: Chooser, key: PRNGKeyArray) -> Moment:
-        """An environment at the start of its first episode, with its first option chosen."""
+        """Begins an environment's first episode, on a random level, and chooses its first option."""
         level_key, choice_key = jax.random.split(key)
         return self.begin_on(self._draw(level_key), agent, choice_key)
 
     def begin_on(self, level_index: Int[Array, ""], agent: Chooser, key: PRNGKeyArray) -> Moment:
-        """The same on a given level."""
+        """Begins an environment's episode on a given level, and chooses its first option."""
         state = self.world.start(self._level(level_index))
         situation = self.situation(level_index, state)
         return Moment(
@@ -135,9 +135,9 @@ class Arena(eqx.Module):
         )
 
     def tick(self, agent: Chooser, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
-        """One step with the option that runs; then, where it has ended, the next decision.
+        """Makes one step with the option that runs and, where it has ended, the next decision.
 
-        Where the episode is over the next one begins at once, on another level.
+        Where the episode is over the next one begins at once, on a level drawn anew.
         """
         level_key, choice_key = jax.random.split(key)
         option = now.decision.option
@@ -172,7 +172,7 @@ class Arena(eqx.Module):
         return after, Tick(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
 
     def unroll(self, agent: Chooser, now: Moment, keys: Key[Array, " ticks"]) -> tuple[Moment, Tick]:
-        """As many ticks as there are keys."""
+        """Makes one tick for each key; returns the last moment and all ticks, stacked."""
         return jax.lax.scan(lambda now, key: self.tick(agent, now, key), now, keys)
 
     def _level(self, index: Int[Array, ""]) -> Any:

@@ -24,14 +24,14 @@ STOP_SECONDS = 20.0
 """Seconds without a result after which a request to stop ends the waiting."""
 PATIENCE_SECONDS = 60.0
 MOST_DEATHS = 3
-"""Actors of one slot that may die at the same item; with more, something else must be wrong."""
+"""Largest number of actors of one slot that may die at the same item; with more, something else is wrong."""
 
 MakeActor = Callable[[int, list[EpisodeSoFar]], Any]
-"""From a slot's seed, and from where its environments are, to Ray's handle of an actor."""
+"""Function from a slot's seed, and from where its environments are, to Ray's handle of a new actor."""
 
 
 class NobodyActsError(HierarchyError):
-    """There was a request to stop, and no actor had sent anything for so long that none may ever do."""
+    """Error after a request to stop, if no actor has sent anything for so long that none may ever do."""
 
 
 @dataclasses.dataclass
@@ -40,19 +40,19 @@ class Slot:
 
     seed: int
     episodes: list[EpisodeSoFar]
-    """Where the environments were before the item under way."""
+    """How far the slot's environments had come before the item under way."""
     item: int
     params: Any
-    """Ray's reference to those that act for the item."""
+    """Ray's reference to the parameters that act for the item under way."""
     actor: Any
     under_way: Any = None
-    """Ray's reference to what the item will give."""
+    """Ray's reference to the result of the item under way."""
     num_deaths: int = 0
-    """At this item."""
+    """Number of the slot's actors that have died since its last result."""
 
 
 class Crew:
-    """Some actors at work.
+    """Actors on Ray at work: each unrolls the items of its slot, and is replaced if it dies.
 
     Args:
       ray: the package; it is connected.
@@ -80,11 +80,11 @@ class Crew:
 
     @property
     def actors(self) -> list[Any]:
-        """Ray's handles of them, slot by slot."""
+        """Ray's handles of the actors, slot by slot."""
         return [slot.actor for slot in self._slots]
 
     def take(self, params: Any) -> Unrolled:
-        """The result of the next item; its actor goes on with the given parameters."""
+        """Waits for the result of the next item and returns it; its actor goes on with the given parameters."""
         slot = min(self._slots, key=lambda slot: slot.item)
         while slot.item not in self._arrived:
             self._receive()

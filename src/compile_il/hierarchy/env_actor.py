@@ -30,19 +30,19 @@ MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 
 class Stage(NamedTuple):
-    """What an agent must know of environments before it acts in them."""
+    """Sizes and kinds of what an agent sees, does and is told in some environments, which all share them."""
 
     observation_shape: tuple[int, ...]
     num_actions: int
     kind: int
-    """Of its tasks; an index into `TASK_KINDS`."""
+    """Type of the tasks, as an index into `TASK_KINDS`."""
     num_types: int
-    """Of the things that tasks are about."""
+    """Number of types of the objects that tasks are about."""
     num_told: int
-    """Tasks that the agent is told of."""
+    """Number of tasks that the agent is told of, the current one included."""
 
     def agent_maker(self, config: AgentConfig, model: Model | None) -> Callable[..., Agent]:
-        """Makes an agent for this stage, given a `key`."""
+        """Function that makes an agent for this stage, given a `key`."""
         num_skills = 0 if model is None else model.config.num_skills
 
         def make(*, key: Any) -> Agent:
@@ -59,7 +59,7 @@ class Stage(NamedTuple):
 
 
 def stage_of(env: gymnasium.Env[Any, Any], config: AgentConfig) -> Stage:
-    """The stage of an environment; one that has no tasks, as ours have, has one that is always the same."""
+    """Stage of an environment; without tasks as ours have, it counts as having one that is always the same."""
     world = env.unwrapped.world if isinstance(env.unwrapped, WorldEnv) else None
     kind = getattr(world, "kind", TASK_KINDS[0])
     if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
@@ -76,7 +76,7 @@ def stage_of(env: gymnasium.Env[Any, Any], config: AgentConfig) -> Stage:
 
 
 class ActingCounts(NamedTuple):
-    """What happened while acting; can be added up."""
+    """Counts of what happened while acting, which can be added up."""
 
     num_steps: int = 0
     num_decisions: int = 0
@@ -84,10 +84,10 @@ class ActingCounts(NamedTuple):
     num_episodes: int = 0
     num_successes: int = 0
     total_reward: float = 0.0
-    """Of the episodes that ended, not discounted."""
+    """Undiscounted reward of all episodes that ended."""
 
     def plus(self, other: "ActingCounts") -> "ActingCounts":
-        """Both together."""
+        """Sum of these counts and others."""
         total: ActingCounts = jax.tree.map(lambda a, b: a + b, self, other)
         return total
 
@@ -96,23 +96,23 @@ class EpisodeSoFar(NamedTuple):
     """How far an environment has come: all that is needed to bring another one to the same place."""
 
     number: int = 0
-    """Of the episode, among those of its environment."""
+    """Number of the episode among those of its environment, from 0."""
     options: tuple[int, ...] = ()
-    """Taken in it so far; of what an unroll gives, those of that unroll."""
+    """Options taken in the episode so far; in the result of an unroll, only those taken in that unroll."""
 
     def then(self, later: "EpisodeSoFar") -> "EpisodeSoFar":
-        """Where it is after an unroll."""
+        """How far an environment has come after an unroll whose result is `later`."""
         return later if later.number != self.number else EpisodeSoFar(self.number, self.options + later.options)
 
 
 class Unrolled(NamedTuple):
-    """What an actor sends."""
+    """Result of one unroll by an actor."""
 
     trajectory: Trajectory
-    """Of each environment, stacked along the first axis."""
+    """One trajectory of each environment, stacked along the first axis."""
     counts: ActingCounts
     episodes: list[EpisodeSoFar]
-    """How far each environment has come meanwhile."""
+    """How far each environment has come in the unroll."""
 
 
 class EnvActor:
@@ -160,7 +160,7 @@ class EnvActor:
         self._choose = jax.jit(choose)
 
     def unroll(self, leaves: list[Any], item: int) -> Unrolled:
-        """One trajectory of each environment.
+        """Acts for one trajectory in each environment.
 
         Args:
           leaves: the agent's parameters, in the order of their tree.
@@ -189,7 +189,7 @@ class EnvActor:
         return Unrolled(trajectory, total, episodes)
 
     def _begin(self, number: int, episode_number: int) -> None:
-        """A fresh episode, which is the same whoever begins it."""
+        """Begins an episode of an environment, from a seed that follows from the actor's and from both numbers."""
         seed = np.random.SeedSequence([self._seed, number, episode_number]).generate_state(1)[0]
         self._seen[number] = self._envs[number].reset(seed=int(seed))
         self._earned[number], self._episode_numbers[number], self._taken[number] = 0.0, episode_number, []
@@ -206,7 +206,7 @@ class EnvActor:
                 return
 
     def _run(self, number: int, option: int) -> tuple[float, float, ActingCounts]:
-        """Runs an option to its end, and begins anew after an episode's: its reward and discount, and what happened."""
+        """Runs an option to its end, begins anew after an episode's; returns the option's reward, discount, counts."""
         env = self._envs[number]
         observation, reward, terminated, truncated, info = env.step(option)
         over = bool(terminated or truncated)
@@ -237,7 +237,7 @@ class EnvActor:
 
 
 def _remaining(info: dict[str, Any], num_told: int) -> np.ndarray:
-    """The next tasks of an environment's list, `NO_TASK` behind its end."""
+    """Next `num_told` tasks of an environment's list, `NO_TASK` behind its end; type 0 if there is no list."""
     if "tasks" not in info:
         return np.zeros(num_told, np.int32)
     left = np.asarray(info["tasks"], np.int32)[info["task_index"] :][:num_told]

@@ -14,20 +14,20 @@ from compile_il.hierarchy.trajectories import Trajectory
 
 _Affine = tuple[Float[Array, "..."], Float[Array, "..."]]
 MOST_WEIGHT = 1.0
-"""ρ̄ = c̄ = 1: importance weights are cut here, as in IMPALA's experiments."""
+"""Largest importance weight, at which others are cut: ρ̄ = c̄ = 1, as in IMPALA's experiments."""
 
 
 class Targets(NamedTuple):
-    """What V-trace makes of a trajectory."""
+    """Targets of V-trace for the N decisions of a trajectory."""
 
     values: Float[Array, " N"]
-    """v_n: what the baseline should say."""
+    """Targets of the baseline, v_n."""
     advantages: Float[Array, " N"]
-    """How much better a choice was than what the baseline expected, with its importance weight."""
+    """How much better choices were than the baseline expected, times their importance weights: A_n."""
 
 
 class ImpalaLosses(NamedTuple):
-    """Sums over the valid decisions of a trajectory."""
+    """Loss terms over valid decisions: sums over a trajectory, or means over a batch in `Learner.update`."""
 
     policy: Float[Array, ""]
     baseline: Float[Array, ""]
@@ -67,14 +67,14 @@ def vtrace(
 
 
 def _preceded_by(later: _Affine, earlier: _Affine) -> _Affine:
-    """The map x -> e + k x of a longer stretch: what comes out of the later part goes into the earlier one."""
+    """Composes maps x -> e + k x, given as (e, k): what comes out of the later part goes into the earlier one."""
     return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
 
 
 def held_back(
     advantages: Float[Array, " N"], weights: Float[Array, " N"], max_change: float | None
 ) -> Float[Array, " N"]:
-    """The advantages of choices that may still become more, or less, probable.
+    """Advantages, set to zero for choices that may not become more, or less, probable any further.
 
         A_n, and 0 where A_n < 0 and π/μ < 1 - ε, or A_n > 0 and π/μ > 1 + ε
 
@@ -94,7 +94,7 @@ def held_back(
 
 
 def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = None) -> ImpalaLosses:
-    """Sums over the valid decisions of a trajectory, in which gradients flow through V and π alone.
+    """Loss terms summed over a trajectory's valid decisions, in which gradients flow through V and π alone.
 
     policy    -Σ A_n log π(o_n | s_n), where A_n are held back
     baseline  ½ Σ (v_n - V(s_n))²

@@ -36,57 +36,57 @@ from compile_il.worlds.grid import NUM_RL_STEPS
 
 Actors = Literal["device", "ray"]
 NUM_ROWS = 200
-"""Points of a learning curve."""
+"""Least number of rows in the log of a run, if it has as many iterations."""
 NUM_VALIDATION = 256
-"""Levels on which seeds are compared at the end."""
+"""Number of levels on which the agents of several seeds are compared at the end."""
 
 
 class LogRow(NamedTuple):
-    """How learning went since the row before, for one seed or on average over several."""
+    """Row of a learning log: how it went since the row before, for one seed or on average over several."""
 
     iteration: int
     seconds: float
     seed: int
-    """Which one; of several, the one with the most success."""
+    """Number of the seed, from 0; in an average, of the one with the most success."""
     success: float
-    """Share of the episodes that ended, exploration included."""
+    """Share of the finished episodes in which all tasks were done, while the agent explored."""
     reward: float
-    """Of an episode, not discounted."""
+    """Mean undiscounted reward of the finished episodes."""
     steps: float
-    """Low-level steps of one seed since the beginning, those inside of skills included."""
+    """Number of low-level steps of one seed since the beginning, those inside of skills included."""
     steps_per_second: float
-    """Of all seeds together."""
+    """Low-level steps per second of all seeds together."""
     skill_share: float
-    """Skills among all options that were called."""
+    """Share of skills among all options that were called."""
     entropy: float
     baseline_loss: float
 
     def in_words(self) -> str:
-        """For a line beside the bar."""
+        """Success and speed as text beside the progress bar."""
         return f"success {100 * self.success:.1f} %  {self.steps_per_second / 1e3:,.0f}k steps/s"
 
 
 class Learning(NamedTuple):
-    """What a checkpoint holds, the row under way included: a run that is resumed has the log of one that is not."""
+    """Content of a checkpoint, with the log row under way, so that a resumed run has the log of an unbroken one."""
 
     state: Any
-    """Of the training."""
+    """State of the training, as its `start` and `step` return it."""
     happened: Statistics
-    """Since the last row."""
+    """Statistics of the iterations since the last row of the log, added up."""
     num_iterations: Int[Array, ""]
-    """Since the last row."""
+    """Number of iterations since the last row of the log."""
 
 
 class Players(NamedTuple):
-    """The agents of all seeds."""
+    """Trained agents of all seeds, and which of them is kept."""
 
     by_seed: list[Player]
     kept: int
-    """Which one is the best."""
+    """Index in `by_seed` of the best agent, the one that is kept."""
 
     @property
     def best(self) -> Player:
-        """The one that is kept."""
+        """Agent that is kept: the best one."""
         return self.by_seed[self.kept]
 
 
@@ -107,8 +107,8 @@ def learn(
     """Teaches an agent to do tasks, with skills as options.
 
     Args:
-      world: where; the name of a world stands for episodes of 50 steps there, as in the paper.
-      model: whose skills the agent can call; None for a low-level agent.
+      world: where the agent acts; the name of a world stands for episodes of 50 steps there, as in the paper.
+      model: model whose skills the agent can call; None for a low-level agent.
       config: all settings at once; those given one by one change it.
       out: a folder for the log, for checkpoints and for the agent; nothing is written if None.
       resume: whether to go on with the run in `out`, from its last checkpoint.
@@ -116,8 +116,8 @@ def learn(
       checkpoint_seconds: time between checkpoints.
       actors: who acts: the "device" that learns, in the same program; or processes on CPUs, through "ray".
       num_actors: for Ray: how many processes.
-      address: for Ray: of a cluster, or "auto" for one on this machine; one is started if None.
-      **settings: single ones, such as `agent="low-level"`; see `AgentConfig`.
+      address: for Ray: address of a cluster, or "auto" for one on this machine; one is started if None.
+      **settings: single settings, such as `agent="low-level"`; see `AgentConfig`.
 
     Returns:
       An agent that acts; of several seeds, the one with the most success on levels that training never saw.
@@ -150,7 +150,7 @@ def run_training(
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Players:
-    """As `learn`, for a training that is set up; gives the agents of all seeds, of which the best one is kept."""
+    """Runs a training that is set up, as `learn` does; returns the agents of all seeds, and which one is kept."""
     with contextlib.closing(training):
         data = f"{training.world} with {_fingerprint(model)} and {training.ACTORS}"
         return _run(training, data, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)
@@ -188,7 +188,7 @@ def _run(
 
 
 def _save_stopped(training: OnDevice | OnRay, run: UnderWay[Learning], folder: Path, stopped: Stopped) -> bool:
-    """Leaves an agent in the folder of a run that is stopped."""
+    """Saves an agent in the folder of a run that is stopped; returns True, as it can be used."""
     agent = _compared(training, run.state.state, say=lambda _: None).best
     done = dataclasses.replace(agent.config, num_iterations=stopped.iteration)  # people look there for it
     assert run.request is not None, "it has stopped the run"
@@ -227,7 +227,7 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
 
 
 def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
-    """The next state, with what happened added to that since the last row; and what happened."""
+    """Next state, with this iteration's statistics added to those since the last row; and these statistics."""
     state, now = training.step(so_far.state, iteration)
     happened = jax.tree.map(lambda a, b: a + b, so_far.happened, now)
     return Learning(state, happened, so_far.num_iterations + 1), now
@@ -236,7 +236,7 @@ def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> tuple
 class _Moment(NamedTuple):
     seconds: float
     steps: float
-    """Of all seeds."""
+    """Low-level steps of all seeds so far."""
 
     def steps_per_second(self, since: "_Moment") -> float:
         return (self.steps - since.steps) / max(self.seconds - since.seconds, 1e-9)
@@ -247,7 +247,7 @@ def _moment(training: OnDevice | OnRay, run: UnderWay[Learning]) -> _Moment:
 
 
 def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second: float) -> list[LogRow]:
-    """One for each seed."""
+    """Rows of the log for what happened since the last ones, one for each seed."""
     found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), run.state.happened)
     episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
     # Where no option has ended, there was nothing to learn from, and nothing to say.
@@ -281,7 +281,7 @@ def _tell(run: UnderWay[Any], rows: list[LogRow], bar: ProgressBar) -> None:
 
 
 def _compared(training: OnDevice | OnRay, state: Any, say: Callable[[str], None]) -> Players:
-    """The agents of all seeds; the best one is the one with the most success on levels for choosing."""
+    """Agents of all seeds, of which that with the most success on levels for choosing is kept."""
     players = training.players(state)
     if len(players) == 1:
         return Players(players, 0)

@@ -1,4 +1,4 @@
-"""The learner: parameters, and one update from a batch of trajectories. It does not know where they come from."""
+"""The learner of an agent: parameters, and updates from batches of trajectories, wherever these come from."""
 
 import functools
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from compile_il.worlds.world import key_of
 
 
 class Learned(NamedTuple):
-    """Parameters and optimiser of one agent."""
+    """Parameters of one agent, and the state of their optimiser."""
 
     params: Any
     optimiser: Any
@@ -38,17 +38,17 @@ class Learner:
         self._static = eqx.filter(eqx.filter_eval_shape(self._make, key=key_of(0)), _is_array, inverse=True)
 
     def start(self, key: PRNGKeyArray) -> Learned:
-        """A fresh agent."""
+        """Parameters of a fresh agent, and the first state of their optimiser."""
         params = eqx.filter(self._make(key=key), eqx.is_inexact_array)
         return Learned(params, self.optimiser.init(params))
 
     def agent(self, params: Any) -> Agent:
-        """The agent that acts and learns with these parameters."""
+        """Agent with given parameters that acts and learns, in half precision if settings say so."""
         agent: Agent = eqx.combine(params, self._static)
         return agent.in_half_precision() if self.config.half_precision else agent
 
     def entropy_cost(self, iteration: Int[Array, ""] | int) -> Float[Array, ""]:
-        """c_entropy after so many iterations."""
+        """Weight of the policy's entropy, c_entropy, after a number of iterations."""
         last = self.config.entropy_cost
         first = last if self.config.first_entropy_cost is None else self.config.first_entropy_cost
         way = jnp.clip(2 * jnp.asarray(iteration) / self.config.num_iterations, 0.0, 1.0)
@@ -79,7 +79,7 @@ class Learner:
 
 
 def learning_rates(config: AgentConfig) -> optax.ScalarOrSchedule:
-    """Rates of all updates."""
+    """Learning rate of Adam: a constant, or a schedule over all updates."""
     if config.final_learning_rate is None:
         return config.learning_rate
     factor = config.final_learning_rate / config.learning_rate

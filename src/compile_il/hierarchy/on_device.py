@@ -28,46 +28,48 @@ from compile_il.worlds.world import key_of
 
 
 class AgentsState(NamedTuple):
-    """All that training remembers from one iteration to the next; seeds are stacked along the first axis."""
+    """State of training between two iterations; seeds are stacked along the first axis."""
 
     learned: Learned
     moments: Moment
-    """Of every environment."""
+    """State of every environment of every seed: seeds x environments."""
 
 
 class Statistics(NamedTuple):
-    """What happened in an iteration, for each seed; counts and sums can be added up."""
+    """What happened in an iteration, for each seed; all of it can be added up over iterations."""
 
     num_steps: Int[Array, " seeds"]
-    """Low-level steps, those inside of skills included."""
+    """Number of low-level steps, those inside of skills included."""
     num_decisions: Int[Array, " seeds"]
-    """Options that ended."""
+    """Number of options that ended."""
     num_skills: Int[Array, " seeds"]
-    """Skills among the options that were chosen."""
+    """Number of skills among the options that were chosen."""
     num_episodes: Int[Array, " seeds"]
-    """Episodes that ended."""
+    """Number of episodes that ended."""
     num_successes: Int[Array, " seeds"]
-    """Episodes in which all tasks were done."""
+    """Number of episodes in which all tasks were done."""
     total_reward: Float[Array, " seeds"]
-    """Of the episodes that ended, not discounted."""
+    """Undiscounted reward of all episodes that ended."""
     policy_loss: Float[Array, " seeds"]
+    """Loss of the policy, a mean over the iteration's updates."""
     baseline_loss: Float[Array, " seeds"]
+    """Loss of the baseline, a mean over the iteration's updates."""
     entropy: Float[Array, " seeds"]
-    """Means over the iteration's updates."""
+    """Entropy of the policy, a mean over the iteration's updates."""
 
     @property
     def success_rate(self) -> Float[Array, " seeds"]:
-        """Share of episodes in which all tasks were done; not a number where none ended."""
+        """Share of the finished episodes in which all tasks were done; not a number where none ended."""
         return self.num_successes / self.num_episodes
 
     @property
     def mean_reward(self) -> Float[Array, " seeds"]:
-        """Reward of an episode; not a number where none ended."""
+        """Mean undiscounted reward of the finished episodes; not a number where none ended."""
         return self.total_reward / self.num_episodes
 
 
 class OnDevice:
-    """Reinforcement learning in a world of ours.
+    """Reinforcement learning in a JAX world, with acting and learning on one device.
 
     `start` gives the first state, each `step` the next one and what happened. A step depends on the state, its number
     and the settings only, so training can stop and go on anywhere.
@@ -79,7 +81,7 @@ class OnDevice:
     """
 
     ACTORS = "actors on the device that learns"
-    """In words; a state of one kind of training is not one of the other."""
+    """Who acts, in words: part of what a resumed run is checked for, as `OnRay` cannot go on from this state."""
 
     def __init__(self, config: AgentConfig, world: TaskWorld, model: Model | None = None):
         self.config, self.world, self.model = config, world, model
@@ -96,23 +98,23 @@ class OnDevice:
         self._step = jax.jit(self._iterate_all, donate_argnums=0)
 
     def start(self) -> AgentsState:
-        """Fresh agents, each in environments of its own."""
+        """First state of training: fresh agents, each in environments of its own."""
         return self._start(self._arrays)
 
     def step(self, state: AgentsState, iteration: int) -> tuple[AgentsState, Statistics]:
-        """Acting in all environments of all seeds, and the updates that follow. The state that is given is used up."""
+        """Acts in all environments of all seeds and makes the updates that follow; the given state is used up."""
         return self._step(state, self._arrays, iteration)
 
     def num_steps(self, state: AgentsState, iteration: int) -> float:
-        """Low-level steps of each seed so far."""
+        """Number of low-level steps of each seed in so many iterations."""
         del state
         return iteration * self.config.num_environments * self.config.num_ticks
 
     def close(self) -> None:
-        """Nothing: all is in this process."""
+        """Does nothing, as all is in this process."""
 
     def players(self, state: AgentsState) -> list[Player]:
-        """What each seed has learned, in single precision."""
+        """Agents that the seeds have learned so far, in single precision."""
         full = dataclasses.replace(self.config, half_precision=False)
         learner = Learner(full, agent_maker(full, self.world, self.model))
         seeds = [jax.tree.map(lambda leaf, n=n: leaf[n], state.learned.params) for n in range(self.config.num_seeds)]
@@ -142,7 +144,7 @@ class OnDevice:
     def _iterate(
         self, arena: Arena, entropy_cost: Float[Array, ""], state: AgentsState, key: PRNGKeyArray
     ) -> tuple[AgentsState, Statistics]:
-        """One iteration of one seed."""
+        """Next state and statistics of one seed after one iteration."""
         config = self.config
         keys = jax.random.split(key, (config.num_environments, config.num_ticks))
         unroll = functools.partial(arena.unroll, self.learner.agent(state.learned.params))

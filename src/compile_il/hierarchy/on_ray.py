@@ -42,11 +42,11 @@ from compile_il.worlds.world import key_of
 
 
 class Progress(NamedTuple):
-    """All that training remembers from one iteration to the next."""
+    """State of training with actors on Ray between two iterations."""
 
     learned: Learned
     num_steps: Float[Array, ""]
-    """Low-level steps so far. No integer: JAX's end at two thousand million."""
+    """Number of low-level steps so far; a float, as JAX's integers end at two thousand million."""
 
 
 class OnRay:
@@ -65,7 +65,7 @@ class OnRay:
     """
 
     ACTORS = "actors on Ray"
-    """In words; a state of one kind of training is not one of the other."""
+    """Who acts, in words: part of what a resumed run is checked for, as `OnDevice` cannot go on from this state."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class OnRay:
         self._waiting: list[Trajectory] = []
 
     def start(self) -> Progress:
-        """A fresh agent."""
+        """First state of training: a fresh agent."""
         return Progress(self.learner.start(key_of(self.config.seed)), jnp.array(0.0))
 
     def step(self, state: Progress, iteration: int) -> tuple[Progress, Statistics]:
-        """As many trajectories as there are environments, and the updates that follow from them."""
+        """Takes as many trajectories as there are environments, and makes the updates that follow from them."""
         config, learned = self.config, state.learned
         cost, total = self.learner.entropy_cost(iteration), ActingCounts()
         losses: list[ImpalaLosses] = []
@@ -119,12 +119,12 @@ class OnRay:
         )
 
     def num_steps(self, state: Progress, iteration: int) -> float:
-        """Low-level steps so far; how many an iteration has is for the options to say."""
+        """Number of low-level steps so far; how many an iteration has depends on its options."""
         del iteration
         return float(state.num_steps)
 
     def players(self, state: Progress) -> list[Player]:
-        """What has been learned, in single precision."""
+        """Agent that has been learned so far, alone in a list, in single precision."""
         full = dataclasses.replace(self.config, half_precision=False)
         learner = Learner(full, self._stage.agent_maker(full, self.model))
         return [Player(learner.agent(state.learned.params), self.config, self.world, self.model)]
@@ -173,7 +173,7 @@ class OnRay:
             )
 
     def _new_crew(self, params: Any, iteration: int) -> Crew:
-        """Actors with seeds of their own, others where a run was resumed than before."""
+        """Starts actors with seeds of their own, which differ from those before where a run was resumed."""
         share = self.config.num_environments // self._num_actors
         seeds = [
             int(np.random.SeedSequence([self.config.seed, iteration, slot]).generate_state(1)[0])
@@ -182,21 +182,21 @@ class OnRay:
         return Crew(self._ray, self._new_actor, seeds, share, params)
 
     def _new_actor(self, seed: int, episodes: list[EpisodeSoFar]) -> Any:
-        """An actor that goes on from there; the learner's device is not for it."""
+        """Starts an actor, on a CPU, whose environments go on from the given episodes."""
         options = {"num_cpus": 1, "runtime_env": {"env_vars": {"JAX_PLATFORMS": "cpu"}}}
         make = self._ray.remote(**options)(_RemoteActor)
         return make.remote(self._make_env, self._model, self.config, seed, episodes)
 
 
 class _RemoteActor(EnvActor):
-    """What Ray runs; models come to it as plain values and arrays."""
+    """Actor that Ray runs; models come to it as plain values and arrays."""
 
     def __init__(self, make_env: MakeEnv, packed: Any, config: AgentConfig, seed: int, episodes: list[EpisodeSoFar]):
         super().__init__(make_env, unpack_model(packed), config, len(episodes), seed, episodes)
 
 
 def pack_model(model: Model | None) -> Any:
-    """A model as plain values and arrays."""
+    """Model as plain values and arrays, as it is sent to actors; None for no model."""
     from compile_il.model_files import describe
 
     if model is None:
@@ -206,7 +206,7 @@ def pack_model(model: Model | None) -> Any:
 
 
 def unpack_model(packed: Any) -> Model | None:
-    """The model again."""
+    """Model from the plain values and arrays that `pack_model` made."""
     from compile_il.model_files import build
 
     if packed is None:

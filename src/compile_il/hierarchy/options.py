@@ -23,46 +23,46 @@ from compile_il.worlds.world import key_of
 
 
 class Actions(eqx.Module):
-    """Nothing but low-level actions; nothing to remember."""
+    """Options of a low-level agent: the world's actions, without a memory."""
 
     num_actions: int = eqx.field(static=True)
 
     @property
     def num_options(self) -> int:
-        """One for each action."""
+        """Number of options: one for each action."""
         return self.num_actions
 
     def begin(self, observation: Shaped[Array, "..."]) -> tuple[()]:
-        """Nothing."""
+        """Memory at the start of an episode: none."""
         del observation
         return ()
 
     def follow(self, now: tuple[()], observation: Shaped[Array, "..."]) -> tuple[()]:
-        """Nothing."""
+        """Memory where one option has ended and the next begins: none."""
         del now, observation
         return ()
 
     def act(self, now: tuple[()], option: Int[Array, ""]) -> Int[Array, ""]:
-        """The action itself."""
+        """Next action of an option: the action that it is."""
         del now
         return option
 
     def arrive(self, now: tuple[()], action: Int[Array, ""], observation: Shaped[Array, "..."]) -> tuple[()]:
-        """Nothing."""
+        """Memory after an action has led to an observation: none."""
         del now, action, observation
         return ()
 
     def is_done(self, now: tuple[()], option: Int[Array, ""]) -> Bool[Array, ""]:
-        """After one step, always."""
+        """Whether an option has ended after a step: always."""
         del now, option
         return jnp.array(True)
 
 
 class ActionsAndSkills(eqx.Module):
-    """Low-level actions, and the skills of a model as meta-actions.
+    """Options of an agent with skills: low-level actions, and the skills of a model as meta-actions.
 
     What skills remember is kept up to date through low-level actions too: policies with a memory remember all that was
-    seen, and the termination policy of relaxed training starts anew where `follow` is called.
+    seen. Where `follow` is called, the termination policy of relaxed training starts anew, as forgetful policies do.
     """
 
     skills: AnySkills
@@ -70,27 +70,27 @@ class ActionsAndSkills(eqx.Module):
 
     @property
     def num_options(self) -> int:
-        """One for each action, one for each skill."""
+        """Number of options: one for each action, one for each skill."""
         return self.num_actions + self.skills.num_skills
 
     def begin(self, observation: Shaped[Array, "..."]) -> Any:
-        """Where an episode begins."""
+        """Memory of the skills at the start of an episode."""
         return self.skills.begin(observation)
 
     def follow(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
-        """Where one option has ended and the next begins."""
+        """Memory of the skills where one option has ended and the next begins."""
         return self.skills.follow(now, observation)
 
     def act(self, now: Any, option: Int[Array, ""]) -> Int[Array, ""]:
-        """The action itself, or the most probable one of the skill."""
+        """Next action of an option: the action that it is, or the skill's most probable one."""
         return jnp.where(option < self.num_actions, option, self.skills.act(now, self._skill(option)))
 
     def arrive(self, now: Any, action: Int[Array, ""], observation: Shaped[Array, "..."]) -> Any:
-        """After an action has led to an observation."""
+        """Memory of the skills after an action has led to an observation."""
         return self.skills.arrive(now, action, observation)
 
     def is_done(self, now: Any, option: Int[Array, ""]) -> Bool[Array, ""]:
-        """An action after one step; a skill where it stops with a probability above 0.5."""
+        """Whether an option has ended: an action always has, a skill where its probability to stop is above 0.5."""
         return (option < self.num_actions) | self.skills.is_done(now, self._skill(option))
 
     def _skill(self, option: Int[Array, ""]) -> Int[Array, ""]:
@@ -101,10 +101,10 @@ Options = Actions | ActionsAndSkills
 
 
 def make_options(agent: AgentKind, world: ActingWorld, model: Model | None) -> Options:
-    """What an agent of this kind can choose in this world.
+    """Options among which an agent of a kind chooses in a world.
 
     Args:
-      agent: its kind.
+      agent: kind of the agent.
       world: where it acts.
       model: whose skills are meta-actions; None for an agent without.
     """
@@ -155,7 +155,7 @@ def refuse_no_model(given: object) -> None:
 
 
 def refuse_others(model: Model, world: object) -> None:
-    """Refuses skills of another world that looks the same; what they are for is not done there."""
+    """Refuses skills of another world that looks the same, in which other things are to be done."""
     if model.world is not None and model.world != name_of(world):
         raise HierarchyError(
             f"The skills were trained in {model.world}, and this is {name_of(world) or 'another world'}: train skills "
@@ -164,7 +164,7 @@ def refuse_others(model: Model, world: object) -> None:
 
 
 def observation_of(world: ActingWorld) -> jax.ShapeDtypeStruct:
-    """Shape and type of what is seen in a world."""
+    """Shape and type of the observations of a world."""
 
     def first(key: Array) -> Array:
         level = world.level(key)

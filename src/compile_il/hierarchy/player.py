@@ -1,4 +1,4 @@
-"""An agent that has learned, with the options that it chooses among: what is kept of a training."""
+"""An agent that has learned, with the options that it chooses among: the product of a training."""
 
 import dataclasses
 import functools
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     import gymnasium
 
 FORMAT = 1
-"""Raised whenever older files can no longer be read."""
+"""Version of the files of agents, raised whenever older ones can no longer be read."""
 SKILLS_FOLDER = "skills"
 
 
 class Played(NamedTuple):
-    """Means over levels that the agent has never seen."""
+    """Scores of an agent: means over episodes on levels that it has never seen."""
 
     success: float
     """Share of levels on which all tasks were done."""
     reward: float
-    """Not discounted."""
+    """Undiscounted reward of an episode."""
     num_steps: float
-    """Low-level steps of an episode."""
+    """Number of low-level steps of an episode."""
     num_decisions: float
-    """Options that were called in an episode."""
+    """Number of options that were called in an episode."""
     skill_share: float
-    """Skills among all options that were called."""
+    """Share of skills among all options that were called."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Player:
         """Plays one episode on each of some levels that no training has seen.
 
         Args:
-          num_levels: how many.
-          seed: of the levels.
+          num_levels: number of levels, one episode on each.
+          seed: seed of the levels and of the options that are drawn.
           sample: whether options are drawn with the agent's probabilities, as while it learned. Else the most probable
             one is called; an agent that always does the same in the same place may never get away from it.
         """
@@ -110,7 +110,7 @@ class Player:
         Args:
           observation: what is seen.
           tasks: the object types of the tasks that remain, the current one first; environments without have one.
-          kind: of the tasks; by default that of the agent's world.
+          kind: type of the tasks, "visit" or "pickup"; by default that of the agent's world.
           rng: draws the option with the agent's probabilities, as while it learned; None for the most probable one.
         """
         if np.shape(observation) != self.agent.observation_shape:
@@ -146,7 +146,7 @@ class Player:
         """Writes `agent/` and, where it has some, `skills/` into a folder; `load_player` reads them.
 
         Args:
-          folder: where.
+          folder: where to write.
           overwrite: whether an agent that is there may be replaced.
         """
         target = Path(folder)
@@ -181,7 +181,7 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
 
 
 def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "functools.partial[Agent]":
-    """Makes an agent for a world and for the options there, given a `key`."""
+    """Function that makes an agent for a world and its options, given a `key`."""
     return functools.partial(
         Agent,
         config,
@@ -193,12 +193,12 @@ def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "
 
 
 def make_arena(config: AgentConfig, world: TaskWorld, options: Options, levels: Any) -> Arena:
-    """Where an agent with these settings acts."""
+    """Arena in which an agent with these settings acts: world, levels and options."""
     return Arena(options, levels, world, config.discount, num_told(config, world), config.max_skill_steps)
 
 
 def num_told(config: AgentConfig, world: TaskWorld) -> int:
-    """Tasks that an agent is told of: the current one, or all."""
+    """Number of tasks that an agent is told of: all of a list for "bc", else the current one only."""
     return world.num_tasks if config.agent == "bc" else 1
 
 

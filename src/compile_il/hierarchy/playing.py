@@ -13,33 +13,33 @@ from compile_il.hierarchy.arena import Arena, Chooser, Moment
 
 
 class Greedy(eqx.Module):
-    """An agent that no longer explores."""
+    """Agent that no longer explores: it takes its most probable option."""
 
     agent: Agent
 
     def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
-        """What it prefers."""
+        """Most probable option in a situation; the key is not used."""
         del key
         return self.agent.choose_best(situation)
 
 
 class Game(NamedTuple):
-    """One episode, from its beginning to its end; of several, stacked."""
+    """Result of one episode, from its beginning to its end; of several, stacked."""
 
     success: Bool[Array, ""]
     """Whether all tasks were done."""
     reward: Float[Array, ""]
-    """Not discounted."""
+    """Undiscounted reward of the episode."""
     num_steps: Int[Array, ""]
-    """Low-level steps."""
+    """Number of low-level steps in the episode."""
     num_decisions: Int[Array, ""]
-    """Options that were called."""
+    """Number of options that were called in the episode."""
     num_skills: Int[Array, ""]
-    """Skills among them."""
+    """Number of skills among the options that were called."""
 
 
 def play(arena: Arena, chooser: Chooser, level_index: Int[Array, ""], key: PRNGKeyArray) -> Game:
-    """One episode on one level."""
+    """Plays one episode on one level of an arena."""
     keys = jax.random.split(key, arena.world.max_steps + 1)
 
     def tick(carry: tuple[Moment, Any], key: PRNGKeyArray) -> tuple[tuple[Moment, Any], Game]:
@@ -64,6 +64,6 @@ def play(arena: Arena, chooser: Chooser, level_index: Int[Array, ""], key: PRNGK
 
 @eqx.filter_jit
 def play_all(arena: Arena, chooser: Chooser, key: PRNGKeyArray) -> Game:
-    """One episode on each of the arena's levels."""
+    """Plays one episode on each level of an arena."""
     keys = jax.random.split(key, arena.num_levels)
     return jax.vmap(functools.partial(play, arena, chooser))(jnp.arange(arena.num_levels), keys)

@@ -11,15 +11,15 @@ from compile_il.hierarchy.settings import HierarchyError
 CONNECT_SECONDS = 5.0
 TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 TOKEN_FILE = Path("~/.ray/auth_token")
-"""Where Ray keeps its own."""
+"""File in which Ray keeps the token that it shows to clusters."""
 HTTP2_SETTINGS = 4
-"""The type of the frame that either side sends first; it stands in the fourth byte of the frame's header."""
+"""Type of the HTTP/2 frame that either side sends first; it stands in the fourth byte of the frame's header."""
 HTTP2_HEADER = 9
 HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0])
 
 
 def require_ray() -> Any:
-    """Ray, or an error that says how to get it."""
+    """Imports Ray, or raises an error that says how to get it."""
     show_token()
     try:
         import ray
@@ -44,7 +44,7 @@ def connect(ray: Any, address: str | None, num_cpus: int) -> bool:
 
     Args:
       ray: the module; if it is connected already, it stays so.
-      address: of a cluster, or "auto" for one on this machine.
+      address: address of a cluster, or "auto" for one on this machine.
       num_cpus: processors of one that is started here, as many as there are actors.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What an agent is and how it learns: frozen, validated when built, plain enough for a JSON file."""
+"""Settings of an agent and of its learning: frozen, validated when built, plain enough for a JSON file."""
 
 import dataclasses
 import difflib
@@ -7,12 +7,12 @@ from typing import Any, Literal, Self, get_args
 from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, Range, check_settings, setting
 
 AgentKind = Literal["hierarchical", "low-level", "bc"]
-"""The paper's three agents: with skills, without, and with skills that are whole demonstrations."""
+"""Kinds of agents in the paper: with skills, without, and with skills that are whole demonstrations."""
 DISCOUNT = Range("a number above 0, and at most 1", above=0, most=1)
 
 
 class HierarchyError(ValueError):
-    """Settings, skills or a world that do not go together; the message says what to change."""
+    """Error for settings, skills or a world that do not go together; the message says what to change."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,53 +20,54 @@ class AgentConfig:
     """Settings of reinforcement learning; the defaults are the paper's where it gives them."""
 
     agent: AgentKind = "hierarchical"
-    """Who learns: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical, but
-    with skills of whole demonstrations, and told all tasks that remain."""
+    """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical,
+    but with skills of whole demonstrations, and told all tasks that remain."""
     num_iterations: int = setting(1000, AT_LEAST_ONE)
-    """Times that all environments are stepped and the agent learns from it. The rate and the entropy's cost fall in the
-    course of them, so that a run which is resumed with more goes on with those of the longer run."""
+    """Number of iterations: times that all environments are stepped and the agent learns from it. Learning rate and
+    entropy cost fall in their course, so a run that is resumed with more goes on with those of the longer run."""
     num_environments: int = setting(4096, AT_LEAST_ONE)
-    """Environments that are stepped at once, for each seed."""
+    """Number of environments that are stepped at once, for each seed."""
     num_ticks: int = setting(64, AT_LEAST_ONE)
-    """Steps that each environment makes before the agent learns."""
+    """Number of steps that each environment makes in an iteration; with actors on Ray, number of decisions."""
     num_decisions: int | None = setting(None, AT_LEAST_ONE)
-    """Decisions in a trajectory at most, later ones of the same steps are left out; None where all are to be kept."""
+    """Largest number of decisions in a trajectory, from which later ones of the same steps are left out; None to keep
+    all. With actors on Ray, number of decisions in place of num_ticks."""
     max_skill_steps: int | None = setting(None, AT_LEAST_ONE)
-    """Steps after which a skill ends that has not ended by itself; None, as in the paper, where it then runs to the end
-    of the episode."""
+    """Number of steps after which a skill is ended that has not ended by itself; None, as in the paper, to let it run
+    to the end of the episode."""
     batch_size: int = setting(256, AT_LEAST_ONE)
-    """Trajectories in each update."""
+    """Number of trajectories in each update."""
     num_levels: int = setting(1 << 16, AT_LEAST_ONE)
-    """Levels that are drawn beforehand; an episode begins on one of them."""
+    """Number of levels that are drawn beforehand; an episode begins on one of them."""
     learning_rate: float = setting(3e-4, POSITIVE)
-    """Of Adam, at first; the paper has 0.001 (docs/decisions.md, "The learning rate falls")."""
+    """Learning rate of Adam at the start; the paper has 0.001 (docs/decisions.md, "The learning rate falls")."""
     final_learning_rate: float | None = setting(1e-4, POSITIVE)
-    """Of the last update, to which the rate falls by the same factor from one update to the next; None, as in the
-    paper, where it stays the same (docs/decisions.md, "The learning rate falls")."""
+    """Learning rate of Adam at the end, to which it falls by the same factor from one update to the next; None, as in
+    the paper, for a rate that stays the same (docs/decisions.md, "The learning rate falls")."""
     max_change: float | None = setting(0.2, NOT_NEGATIVE)
-    """Share by which a choice may become less or more probable than when it was made before it is pushed no further;
+    """Share by which a choice may become less or more probable than it was when made; then it is pushed no further.
     None, as in the paper, for no limit (docs/decisions.md, "A choice is not pushed far by the same trajectories")."""
     entropy_cost: float = setting(0.0005, NOT_NEGATIVE)
-    """Weight of the policy's entropy."""
+    """Weight of the policy's entropy in the loss."""
     first_entropy_cost: float | None = setting(None, NOT_NEGATIVE)
-    """A larger weight at first, which falls to `entropy_cost` by half of training; None where it stays the same. An
-    agent that is punished for most skills before it knows which one to call must not give them up."""
+    """Weight of the policy's entropy at the start, which falls to `entropy_cost` by half of training; None for a weight
+    that stays. It is for agents that are punished for most skills at first, and must not give them up."""
     baseline_cost: float = setting(0.5, NOT_NEGATIVE)
-    """Weight of the baseline's error."""
+    """Weight of the baseline's error in the loss."""
     discount: float = setting(0.99, DISCOUNT, ", such as 0.99")
-    """γ, for each step of the world."""
+    """Discount of rewards for each step of the world, γ."""
     hidden_dim: int = setting(128, AT_LEAST_ONE)
-    """Units of the two hidden layers."""
+    """Number of units of the encoder's linear layer and of each of the two hidden layers."""
     num_maps: int = setting(32, AT_LEAST_ONE)
-    """Feature maps of the two convolutions."""
+    """Number of feature maps of each of the two convolutions."""
     embed_dim: int = setting(16, AT_LEAST_ONE)
-    """Entries of the embeddings of task type and object type, each."""
+    """Length of the embedding vectors of task type and object type, each."""
     half_precision: bool = False
     """Whether networks for grids compute in bfloat16; worth it on accelerators."""
     num_seeds: int = setting(1, AT_LEAST_ONE)
-    """Agents that learn at once."""
+    """Number of agents that learn at once, each from a random start of its own."""
     seed: int = setting(0, SEED)
-    """Of initial weights, levels and all that is drawn while acting."""
+    """Seed of initial weights, levels and all that is drawn while acting."""
 
     def __post_init__(self) -> None:
         if self.agent not in get_args(AgentKind):
@@ -92,21 +93,21 @@ class AgentConfig:
 
     @property
     def num_updates(self) -> int:
-        """Of all iterations."""
+        """Number of updates in all iterations."""
         return self.num_iterations * (self.num_environments // self.batch_size)
 
     @property
     def trajectory_length(self) -> int:
-        """Decisions in a trajectory at most."""
+        """Largest number of decisions in a trajectory."""
         return self.num_ticks if self.num_decisions is None else self.num_decisions
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only."""
+        """All settings as plain values, such as a JSON file can hold."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Reads what `to_json` gave; unknown settings are refused."""
+        """Settings from the plain values that `to_json` gave; unknown ones are refused."""
         unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise HierarchyError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")

@@ -51,20 +51,20 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         _check(env, model, discount, max_steps)
         discrete = isinstance(env.action_space, spaces.Discrete)
         self.num_actions = model.skills.space.num_actions if discrete and not skills_only else 0
-        """Actions of the environment itself, which come before skills."""
+        """Number of actions of the environment itself, which come before skills; 0 if they are left out."""
         if see is np.asarray and isinstance(env.unwrapped, WorldEnv):
             refuse_others(model, env.unwrapped.world)
         self.action_space = spaces.Discrete(self.num_actions + model.config.num_skills)
         self._running: RunningSkill | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """A fresh episode, in which nothing has been seen yet."""
+        """Begins an episode, in which nothing has been seen before."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._running = self.model.begin(self._look(observation), 0)
         return observation, info
 
     def step(self, action: int) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """One action of the environment, or a skill from its beginning to its end."""
+        """Takes one action of the environment, or runs a skill from its beginning to its end."""
         if self._running is None:
             raise HierarchyError("Nothing has begun: call reset() first.")
         whole = np.ndim(action) == 0 and np.issubdtype(np.asarray(action).dtype, np.integer)
@@ -87,7 +87,7 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, earned, terminated, truncated, info | about
 
     def _act(self, running: RunningSkill) -> Any:
-        """What a skill does, as the environment takes it."""
+        """Next action of a running skill, in the form that the environment takes."""
         taken, space = running.act(), self.env.action_space
         if not isinstance(space, spaces.Box):
             return int(taken)
@@ -106,7 +106,7 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _check(env: gymnasium.Env[Any, Any], model: Model, discount: float, max_steps: int | None) -> None:
-    """Refuses what cannot work."""
+    """Refuses environments, models and settings that do not go together."""
     refuse_no_model(model)
     if model.config.codes == "gaussian":
         raise HierarchyError('Gaussian codes have no numbers to choose among: train with codes="categorical".')
@@ -119,7 +119,7 @@ def _check(env: gymnasium.Env[Any, Any], model: Model, discount: float, max_step
 
 
 def _check_actions(actions: spaces.Space[Any], model: Model) -> None:
-    """The environment must take the actions that skills give."""
+    """Refuses environments that do not take the actions that a model's skills give."""
     numbered = isinstance(actions, spaces.Discrete) and actions.start == 0
     flat = isinstance(actions, spaces.Box) and len(actions.shape) == 1 and np.issubdtype(actions.dtype, np.floating)
     if not numbered and not flat:

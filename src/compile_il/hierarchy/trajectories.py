@@ -11,27 +11,27 @@ from compile_il.hierarchy.arena import Arena, Decision, Tick
 
 
 class Outcomes(NamedTuple):
-    """What came of N decisions in a row."""
+    """Rewards and discounts of N decisions in a row."""
 
     rewards: Float[Array, " N"]
     discounts: Float[Array, " N"]
     valid: Bool[Array, " N"]
-    """Which of them have come to their end; all that have, come first."""
+    """Whether the option of each decision has ended; those that have ended come first, the others do not count."""
 
 
 class Trajectory(NamedTuple):
-    """Decisions in a row, with what came of all but the last valid one; the next one's value stands for the rest."""
+    """N decisions in a row with outcomes; the value of the situation behind the last valid one stands for the rest."""
 
     situations: Situation
-    """Where they were made: N + 1."""
+    """Situations in which the decisions were made, and the one behind the last of them: N + 1."""
     options: Int[Array, " N"]
     log_probs: Float[Array, " N"]
-    """Under the policy that chose, which may be an older one."""
+    """Log-probability of each option under the policy that chose it, which may be an older one."""
     outcomes: Outcomes
 
 
 def collect(before: Decision, ticks: Tick, num_decisions: int) -> tuple[Decision, Outcomes]:
-    """The decisions among the ticks of one environment, moved together: N + 1 of them and N outcomes.
+    """Decisions among the ticks of one environment, moved together: N + 1 of them, and N outcomes.
 
     The first decision is that of the option that ran before the first tick. The n-th option that ends is the outcome of
     decision n and the place of decision n + 1. The last option may still be running: it has no outcome yet, and will be
@@ -45,6 +45,6 @@ def collect(before: Decision, ticks: Tick, num_decisions: int) -> tuple[Decision
 
 
 def trajectory_of(arena: Arena, decisions: Decision, outcomes: Outcomes) -> Trajectory:
-    """A trajectory with all that was seen, drawn again from levels and states."""
+    """Trajectory of decisions and their outcomes, with observations made again from levels and states."""
     situations = jax.vmap(arena.situation)(decisions.level_index, decisions.state)
     return Trajectory(situations, decisions.option[:-1], decisions.log_prob[:-1], outcomes)
