@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "stations": scores.stations,
     "relaxed-pickup": scores.relaxed_pickup,
     "low-temperatures": scores.low_temperatures,
+    "low-temperatures-full-width": scores.low_temperatures_full_width,
     "cut-gradients": scores.cut_gradients,
     "told-gaussian": scores.told_gaussian,
     "told-gaussian-experts": scores.told_gaussian_experts,

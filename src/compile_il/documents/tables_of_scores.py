@@ -164,7 +164,17 @@ def relaxed_pickup() -> str:
 
 def low_temperatures() -> str:
     """How far small networks come with low temperatures, by the number of iterations, beside the paper."""
-    found = {tau: read_result(f"temperature-{tau}-long-cpu")["figures"] for tau in ("0.1", "0.01")}
+    return _boundaries_by_iteration("long", ("0.1", "0.01"), since=500)
+
+
+def low_temperatures_full_width() -> str:
+    """The same for networks as wide as the paper's, with gradients that are cut; of temperature 0.1 only."""
+    return _boundaries_by_iteration("cut-wide", ("0.1",), since=150)
+
+
+def _boundaries_by_iteration(kind: str, temperatures: tuple[str, ...], since: int) -> str:
+    """Of each seed, on validation levels while it trains, and on test levels at the end; a column a temperature."""
+    found = {tau: read_result(f"temperature-{tau}-{kind}-cpu")["figures"] for tau in temperatures}
 
     def in_words(rates: list[float]) -> str:
         return ", ".join(f"{100 * rate:.1f}" for rate in rates)
@@ -176,7 +186,7 @@ def low_temperatures() -> str:
     rows = [
         [f"{checks[0]['iteration']:,}", *(in_words(check["validation"]["3"]["boundary_accuracy"]) for check in checks)]
         for checks in zip(*curves, strict=True)
-        if checks[0]["iteration"] > 500
+        if checks[0]["iteration"] > since
     ]
     last = rows[-1][0]
     for words, decoder in (("", "scores"), (", exact decoder", "scores, exact decoder")):
