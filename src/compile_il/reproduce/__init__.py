@@ -1,1 +1,1 @@
-"""Every imitation table and figure of the paper, each made by one command: `compile-il reproduce NAME`."""
+"""Tables and figures of the paper's experiments, each made by one command: `compile-il reproduce NAME`."""

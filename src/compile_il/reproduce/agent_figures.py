@@ -1,4 +1,4 @@
-"""Learning curves of agents, one panel a task: figure 5 of the paper, from its result file alone."""
+"""Learning curves of agents, one panel per world, number of tasks and reward: figure 5, from its result file alone."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ AGENT_COLORS = {
     "low-level": "#7d7d7d",
 }
 REACH = 1
-"""Points on either side that a smoothed one is the mean of."""
+"""Number of neighbours on either side that a smoothed point is averaged with."""
 GUIDE = "#e3e1dc"
 
 
 class Curve(NamedTuple):
-    """Of one agent in one panel."""
+    """Learning curve of one kind of agent in one panel."""
 
     steps: NDArray[np.float64]
     success: NDArray[np.float64]
-    """In per cent, one row a seed."""
+    """Per cent of episodes solved, one row per seed, one column per entry of `steps`; NaN where no episode ended."""
 
 
 def panels_of(result: dict[str, Any]) -> dict[str, dict[str, Curve]]:
-    """For each panel, such as "grid-visit, 3 tasks, dense", the curve of each agent; parts are "panel: agent"."""
+    """Returns each agent's curve by panel, such as "grid-visit, 3 tasks, dense"; parts are named "panel: agent"."""
     panels: dict[str, dict[str, Curve]] = {}
     for name, part in result["figures"].items():
         panel, agent = name.split(": ", 1)
@@ -43,9 +43,9 @@ def panels_of(result: dict[str, Any]) -> dict[str, dict[str, Curve]]:
 
 
 def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each point and its neighbours, as many on either side: a curve that rises does not begin too high.
+    """Averages each point with its neighbours, as many on either side: a curve that rises does not begin too high.
 
-    What is not a number stays so, and counts for none of its neighbours.
+    NaN stays NaN, and is left out of the means of its neighbours.
     """
     last = len(values) - 1
     reaches = [min(REACH, i, last - i) for i in range(last + 1)]
@@ -54,7 +54,7 @@ def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def draw_curves(result: dict[str, Any]) -> Figure:
-    """Success while learning: each seed as it came, pale, and smoothed."""
+    """Draws success while learning, a panel per task setting: each seed's curve as it came, pale, and smoothed."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 

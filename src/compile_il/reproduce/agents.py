@@ -1,4 +1,4 @@
-"""Agents in one panel of figure 5: skills are trained as a part's model is, then agents learn with them."""
+"""Parts of figure 5: agents that learn with skills, which are trained before as the models of other parts are."""
 
 import dataclasses
 import itertools
@@ -21,35 +21,39 @@ from compile_il.worlds.grid import NUM_RL_STEPS
 from compile_il.worlds.world import Reward
 
 NUM_POINTS = 40
-"""Of a learning curve in a result file."""
+"""Most points of a learning curve in a result file."""
 AGENT_TEST_SEED = 17_000_023
-"""Settings were chosen on the levels of `TEST_SEED`; docs/decisions.md names the one choice that has seen these."""
+"""Seed of the levels that agents are tested on. Their settings were chosen on the levels of `TEST_SEED`;
+docs/decisions.md names the one choice that has seen these."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AgentPart(Part):
-    """Agents of one kind in one panel. The part's config is that of their skills; low-level agents have none."""
+    """Agents of one kind in one panel of figure 5.
+
+    The part's config is that of their skills; low-level agents have none.
+    """
 
     agent: AgentConfig = dataclasses.field(default_factory=AgentConfig)
     num_tasks: int = 3
     reward: Reward = "dense"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only."""
+        """Returns the part as plain values for JSON, with the seed of the agents' test levels."""
         return super().to_json() | {"test_seed": AGENT_TEST_SEED}
 
     @property
     def needs_models(self) -> bool:
-        """Whether there are skills to be trained."""
+        """Whether the agents have skills, which must be trained first; low-level agents have none."""
         return self.agent.agent != "low-level"
 
     @property
     def num_seeds(self) -> int:
-        """Of agents; there is one model, whose skills all have."""
+        """Number of agents, one per seed; all have the skills of one model."""
         return self.agent.num_seeds
 
     def at_scale(self, scale: Scale) -> Self:
-        """The same part with the scale's sizes, of skills and of agents."""
+        """Returns the same part with the scale's sizes, of skills and of agents."""
         sized = super().at_scale(scale)
         units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
         config = dataclasses.replace(sized.config, num_seeds=1, hidden_dim=units)
@@ -62,19 +66,19 @@ class AgentPart(Part):
         return dataclasses.replace(sized, config=config, agent=agent)
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Teaches agents, and sees how they do."""
+        """Trains the agents, and returns their learning curves and scores as plain values."""
         return teach(self, models, folder, say)
 
     @property
     def learning_hash(self) -> str:
-        """Short, and another one where agents learn otherwise, so that they begin anew once settings have changed."""
+        """Short hash of panel, skills and agent settings; where it changes, agents begin anew."""
         skills = self.training_hash if self.needs_models else None
         panel = {"world": self.world, "num_tasks": self.num_tasks, "reward": self.reward, "skills": skills}
         return hash_of(panel | {"agent": self.agent.to_json()})
 
 
 def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-    """Learning curves of all seeds, and how each does on unseen levels: as it learned, and not exploring."""
+    """Trains agents, and returns their curves and scores on unseen levels, with options drawn, and most probable."""
     world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=NUM_RL_STEPS)
     run = folder / f"agents-{part.learning_hash}"
     say(f"{part.name}: agents learn")
@@ -94,7 +98,10 @@ def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[
 
 
 def curve_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Averages over stretches of a log: steps of one seed at their ends, then success and reward of each seed."""
+    """Averages a log over at most `NUM_POINTS` stretches.
+
+    `steps` are those of one seed at the end of each stretch; `success` and `reward` have a list for each seed.
+    """
     ends = np.linspace(0, len(rows), min(NUM_POINTS, len(rows)) + 1).astype(int)
     stretches = [rows[first:last] for first, last in itertools.pairwise(ends.tolist())]
 

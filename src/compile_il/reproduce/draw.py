@@ -1,4 +1,4 @@
-"""Tables of studies, from their result files, with the paper's figures beside ours."""
+"""Tables of studies, from their result files, with the paper's numbers beside ours."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,25 +8,25 @@ from compile_il.report.scores import SCORE_HEADINGS, interval, spread
 from compile_il.reproduce.paper import printed
 
 PAPERS = "paper: "
-"""Stands before the heading of a column that the paper printed."""
+"""Prefix of the heading of a column with the numbers that the paper printed."""
 OF_CUTS = ("boundary_accuracy", "f1", "f1_tolerance_1", "count_accuracy")
-"""Scores that say where cuts are."""
+"""Names of the scores that judge boundaries; they mean nothing for a method that makes none."""
 
 
 class Cells(NamedTuple):
-    """A table, its first column names."""
+    """Table as text, whose first column names the rows."""
 
     headings: list[str]
     rows: list[list[str]]
 
 
 def study_table(result: dict[str, Any]) -> str:
-    """The table of a study in Markdown."""
+    """Returns the table of a study in Markdown."""
     return markdown_table(*study_cells(result))
 
 
 def study_cells(result: dict[str, Any]) -> Cells:
-    """One row a model, with scores or with what its skills do."""
+    """Returns the table of a study: a row per model with scores or what its skills do; for agents, a row per panel."""
     if result["config"]["study"] == "figure5":
         return _agent_cells(result["figures"])
     drawn = any("portrait" in part for part in result["figures"].values())
@@ -34,7 +34,7 @@ def study_cells(result: dict[str, Any]) -> Cells:
 
 
 def interval_cells(result: dict[str, Any]) -> Cells | None:
-    """The same rows with the 95 % interval of each mean, by the bootstrap over seeds; of scores only."""
+    """Returns a study's table with the 95 % bootstrap interval over seeds of each mean; None if it has no scores."""
     if not all("scores" in part for part in result["figures"].values()):
         return None
     rows = _scored_rows(result)
@@ -46,13 +46,13 @@ def interval_cells(result: dict[str, Any]) -> Cells | None:
 
 
 class _Row(NamedTuple):
-    """What one model reaches on lists of one length."""
+    """Scores of one model on task lists of one length."""
 
     model: str
     tasks: int
     seeds: list[dict[str, float | None]]
     makes_cuts: bool
-    """A single segment that never ends makes none that could be scored."""
+    """Whether its boundaries can be scored; a single segment that never ends makes none."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ def _scored_rows(result: dict[str, Any]) -> list[_Row]:
 
 
 def _score_cells(result: dict[str, Any]) -> Cells:
-    """One row a model and number of tasks: mean and standard deviation over seeds, the paper's column before ours."""
+    """Returns a row per model and number of tasks: mean and standard deviation over seeds, the paper's before ours."""
     rows, study = _scored_rows(result), result["config"]["study"]
     columns = {"per cent": [row.name for row in rows]}
     for heading, field in _told_by(rows).items():
@@ -81,26 +81,26 @@ def _score_cells(result: dict[str, Any]) -> Cells:
 
 
 def _told_by(rows: list[_Row]) -> dict[str, str]:
-    """Headings and fields of the scores that say anything."""
+    """Returns headings and fields of the scores that are worth a column."""
     values = {field: [seed[field] for row in rows for seed in row.seeds] for field in SCORE_HEADINGS.values()}
     return {heading: field for heading, field in SCORE_HEADINGS.items() if _tells(field, values[field])}
 
 
 def _column(rows: list[_Row], field: str, show: Callable[[list[float | None]], str]) -> list[str]:
-    """One score of all rows."""
+    """Returns one score of all rows as text; a dash for scores of boundaries where a row makes none."""
     return [
         show([seed[field] for seed in row.seeds]) if row.makes_cuts or field not in OF_CUTS else "-" for row in rows
     ]
 
 
 def _tells(field: str, values: list[float | None]) -> bool:
-    """Whether a column says anything; the number of segments does not where it was told to all."""
+    """Whether a score is worth a column: not if nobody has it, nor the number of segments if it is right everywhere."""
     nothing = {None, 1.0} if field == "count_accuracy" else {None}
     return not set(values) <= nothing
 
 
 def _agent_cells(found: dict[str, Any]) -> Cells:
-    """One row a panel, one column an agent: success on unseen levels, with options drawn as while it learned."""
+    """Returns a row per panel, a column per agent: success on unseen levels, with options drawn as while learning."""
     panels: dict[str, dict[str, str]] = {}
     seconds: dict[str, float] = {}
     for name, part in found.items():
@@ -116,7 +116,7 @@ def _agent_cells(found: dict[str, Any]) -> Cells:
 
 
 def _skill_cells(found: dict[str, Any]) -> Cells:
-    """How often the skills of each model stop by themselves, over all skills and levels, and with what."""
+    """Returns how often each model's skills stop by themselves, over all skills and levels, and in how many steps."""
     rows = []
     for name, part in found.items():
         if (skills := part["portrait"].get("skills")) is None:

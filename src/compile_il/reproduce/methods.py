@@ -23,18 +23,18 @@ FIELDS = {heading: field for heading, field in (SCORE_HEADINGS | LABEL_HEADINGS)
 
 
 Show = Callable[[list[float | None]], str]
-"""Writes one score of several seeds."""
+"""Function that writes one score of several seeds as text."""
 
 
 def methods_tables(
     classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]], show: Show = spread
 ) -> dict[str, str]:
-    """For each world a table with a row for each method and number of tasks.
+    """Returns for each world a Markdown table with a row for each method and number of tasks.
 
     Args:
-      classic: the result file of older methods.
-      studies: those of the paper's figures and tables, by name.
-      show: what is told of the seeds.
+      classic: contents of the result file of older methods.
+      studies: contents of the result files of the paper's figures and tables, by name.
+      show: how the scores of several seeds are written, such as their mean and spread.
     """
     worlds = dict.fromkeys(part["world"] for part in classic["config"]["parts"].values())
     tables = {}
@@ -47,7 +47,7 @@ def methods_tables(
 
 
 def _rows(world: str, result: dict[str, Any], show: Show) -> list[dict[str, str]]:
-    """What a result file says of one world, by heading; the name of a method and its number of tasks has none."""
+    """Returns the rows of one world by heading; method and number of tasks stand under the empty heading."""
     parts = result["config"]["parts"]
     rows = []
     for name, part in result["figures"].items():

@@ -1,13 +1,13 @@
-"""What can be reproduced, and how thoroughly."""
+"""Names of what can be reproduced, and of the scales at which it can."""
 
 from typing import Literal
 
 Scale = Literal["smoke", "short", "paper"]
-"""Two steps of tiny networks; minutes on one accelerator; the paper's iterations."""
+"""How long to train: two steps of tiny networks; minutes on one accelerator; the paper's iterations."""
 PaperName = Literal["table1", "table2", "table3", "figure4", "figure5", "figure7", "qualitative"]
-"""Tables and figures of the paper."""
+"""Name of a table or a figure of the paper."""
 StudyName = Literal[PaperName, "classic"]
-"""These, and methods that are older than networks."""
+"""Name of a study: a table or a figure of the paper, or `classic`, methods that are older than networks."""
 PictureFormat = Literal["png", "svg", "pdf"]
 TITLES: dict[StudyName, str] = {
     "table1": "Reacher: where one target has been reached",

@@ -1,4 +1,4 @@
-"""What a reader of `docs/results.md` could take otherwise; numbers in it are those of the result files."""
+"""Notes for `docs/results.md` on what its readers could misunderstand; they take their numbers from result files."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,13 +33,13 @@ HISTORY: dict[str, dict[PaperName, str]] = {
         "accelerator.",
     },
 }
-"""What is to be said of files that were made by one version of the program, and of no others."""
+"""Notes on results that one version of the program made, by its commit and the name of the study."""
 FEW_RIGHT = 0.95
-"""A seed that finds the right number of segments less often than this is one that leaves some out."""
+"""Share of demonstrations; a seed that finds the right number of segments in fewer is one that leaves some out."""
 
 
 def note_on(name: PaperName, result: dict[str, Any]) -> str:
-    """Of one section; nothing, where there is nothing to be said."""
+    """Returns the note on one study; empty where there is nothing to be said."""
     made_by = dict.fromkeys(part["commit"] for part in result["figures"].values())
     history = [HISTORY.get(commit, {}).get(name, "") for commit in made_by]
     return " ".join(words for words in (NOTES[name](result) if name in NOTES else "", *history) if words)
@@ -85,7 +85,7 @@ def _figure5(result: dict[str, Any]) -> str:
 
 
 def _figure7(result: dict[str, Any]) -> str:
-    """Of seeds of CompILE that leave out segments of long lists on pick-up, if there are any."""
+    """Returns a note on the seeds of CompILE that leave out segments of five tasks on pick-up; empty without any."""
     seeds = result["figures"].get("grid-pickup, CompILE", {"scores": {}})["scores"].get("5", [])
     seeds = [seed for seed in seeds if seed["count_accuracy"] is not None]  # of those that diverged it is
     fewer = [seed for seed in seeds if seed["count_accuracy"] < FEW_RIGHT]
@@ -112,7 +112,7 @@ def _qualitative(result: dict[str, Any]) -> str:
 
 
 def longest_training(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings of the longest training of each engine; baselines are of neither."""
+    """Returns the settings of the longest training of each engine; the baseline LSTM surprisal is left out."""
     longest: dict[str, dict[str, Any]] = {}
     for part in result["config"]["parts"].values():
         if not part["surprisal"]:
@@ -123,7 +123,7 @@ def longest_training(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _range(shares: list[float]) -> str:
-    """In per cent, such as "98 %" or "17 to 19 %"."""
+    """Returns the range of some shares in per cent, such as "98 %" or "17 to 19 %"."""
     low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
     return f"{low} %" if low == high else f"{low} to {high} %"
 

@@ -1,4 +1,4 @@
-"""Ways to segment that are older than networks, as parts of a study, on the same levels as everything else.
+"""Methods of segmentation that are older than networks, as parts of a study, on the same levels as everything else.
 
 Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). What each looks at, states,
 actions or both, and the model's number of states are chosen on validation levels; each seed then fits it to other
@@ -31,52 +31,52 @@ LIBRARIES: dict[Method, tuple[str, ...]] = {
     "change points, kernel": ("ruptures",),
     "hidden Markov model": ("hmmlearn.hmm", "threadpoolctl", "sklearn.cluster"),
 }
-"""Of the extra `baselines`."""
+"""Modules that a method needs, from the extra `baselines`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class OlderPart(Part):
-    """One method in one world. There is no network: of the part's config only the number of seeds counts."""
+    """One older method in one world. There is no network: of the part's config only the number of seeds counts."""
 
     method: Method = "equal lengths"
     num_train: int = 1000
-    """Demonstrations, of three tasks, that the method is fitted to."""
+    """Number of demonstrations, of three tasks, that the method is fitted to."""
     num_restarts: int = 5
-    """Of the hidden Markov model."""
+    """Number of trainings of the hidden Markov model, of which the most likely is kept."""
     num_states: tuple[int, ...] = (10, 32)
-    """Of the hidden Markov model, to choose from: as many as CompILE has skills, and more, since a skill that is more
-    than one constant state needs several."""
+    """Numbers of states of the hidden Markov model, to choose from: as many as CompILE has skills, and more, since a
+    skill that is more than one constant state needs several."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only."""
+        """Returns the part as plain values for JSON; of its config, only the number of seeds."""
         plain = super().to_json() | {"num_states": list(self.num_states), "num_seeds": self.config.num_seeds}
         return {name: value for name, value in plain.items() if name != "config"}
 
     @property
     def needs_models(self) -> bool:
-        """There are none."""
+        """False: older methods have no models to be trained before they are measured."""
         return False
 
     def check_libraries(self) -> None:
-        """Complains where one is missing that the method needs."""
+        """Raises an error if a library is missing that the method needs."""
         for name in LIBRARIES.get(self.method, ()):
             import_baseline_library(name)
 
     def at_scale(self, scale: Scale) -> Self:
-        """The same part; there are no networks to be larger or smaller, but smoke has few demonstrations."""
+        """Returns the same part; there are no networks to be larger or smaller, but smoke has few demonstrations."""
         if scale != "smoke":
             return self
         few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}
         return dataclasses.replace(self, config=Config(num_seeds=SMOKE_SIZES["num_seeds"]), **few)
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Fits the method, and scores it."""
+        """Fits the method, and returns the settings chosen and the scores."""
         del models
         return compare(self, folder, say)
 
 
 def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
-    """Settings of the method to choose from."""
+    """Returns the settings of the method to choose from."""
     views = views_for(demos)
     settings: dict[Method, list[Baseline]] = {
         "equal lengths": [EqualCuts()],
@@ -90,7 +90,7 @@ def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
 
 
 def compare(part: OlderPart, folder: Path, say: Say) -> dict[str, Any]:
-    """The settings that are best on validation levels, and their scores with each training set.
+    """Returns the settings that are best on validation levels, and their scores with each seed's training set.
 
     What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
     """
@@ -122,7 +122,7 @@ def compare(part: OlderPart, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
-    """What a file holds; made and written, if there is none that can be read."""
+    """Returns what a JSON file holds; calls `make(number)` and writes the file if there is none that can be read."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         return json.loads(path.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)

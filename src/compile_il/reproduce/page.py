@@ -45,15 +45,15 @@ trained on demonstrations of three tasks and scored on unseen levels.
 ONCE = "`compile-il reproduce all` now trains such models once, and only scores them in each study."
 INTERVALS = "95 % intervals"
 CLASSIC = "classic.json"
-"""Of methods that are older than networks."""
+"""Name of the result file of methods that are older than networks."""
 
 
 def results_page(results: Path, page: Path) -> str:
-    """The text of the page: a section for each study that has been run.
+    """Returns the text of the page: a section for each study that has been run.
 
     Args:
       results: the folder of the result files.
-      page: where the text will stand; links lead from there.
+      page: the file that the text is meant for; links are relative to its folder.
     """
     studies, folder = read_studies(results), os.path.relpath(results, page.parent)
     sections = [_section(name, result, folder) for name, result in studies.items()]
@@ -66,7 +66,7 @@ def results_page(results: Path, page: Path) -> str:
 
 
 def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | None) -> str:
-    """What all of it took, and how much of that would not be spent again."""
+    """Returns sentences on the time of all studies together, and on the part of it that would not be spent again."""
     total = sum(result["wall_time"] for result in studies.values())
     agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
     without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
@@ -79,7 +79,7 @@ def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | N
 
 
 def read_studies(results: Path) -> dict[PaperName, dict[str, Any]]:
-    """Studies that have been run, in the order of the paper."""
+    """Returns the contents of the result files that there are, by name, in the order of the paper."""
     paths = {name: results / f"{name}.json" for name in get_args(PaperName)}
     return {name: _read(path) for name, path in paths.items() if path.exists()}
 
@@ -104,13 +104,13 @@ def _section(name: PaperName, result: dict[str, Any], results: str) -> str:
 
 
 def _intervals(result: dict[str, Any]) -> str:
-    """A table that is shown to those who ask for it."""
+    """Returns the table of 95 % intervals, folded away; empty where a study has none."""
     cells = interval_cells(result)
     return "" if cells is None else _on_demand(INTERVALS, markdown_table(*cells))
 
 
 def _on_demand(title: str, text: str) -> str:
-    """What is shown to those who ask for it."""
+    """Returns a text folded away under a title that a reader can click."""
     # Without empty lines around it, a table would not be read as one.
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n\n"
 
@@ -130,14 +130,14 @@ def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str,
 
 
 def heading(name: PaperName) -> str:
-    """Such as "Table 1. Reacher ..."."""
+    """Returns the heading of a section, such as "Table 1. Reacher ..."."""
     number = name.lstrip("abcdefghijklmnopqrstuvwxyz")
     kind = name.removesuffix(number).capitalize()
     return f"{kind} {number}. {TITLES[name]}" if number else f"{kind} results. {TITLES[name]}"
 
 
 def provenance(result: dict[str, Any]) -> str:
-    """What it takes to make a study again, and how long that took."""
+    """Returns sentences on how a study was made: scale, seeds, hardware, commit and time."""
     parts = result["figures"].values()
     left = result["config"].get("not_run")
     return " ".join(
@@ -153,13 +153,13 @@ def provenance(result: dict[str, Any]) -> str:
 
 
 def seeds_of(result: dict[str, Any]) -> str:
-    """The first and the last."""
+    """Returns the first and the last seed of a study, such as "Seeds: 0 to 4."."""
     first, *others = result["seeds"]
     return f"Seeds: {first} to {others[-1]}." if others else f"Seed: {first}."
 
 
 def _commits(result: dict[str, Any]) -> str:
-    """Of the versions that scored, and where others trained, of those too."""
+    """Returns the commits of the versions that scored a study, and of those that trained it where these are others."""
     parts = result["figures"].values()
     trained = _distinct(commit for part in parts for commit in part.get("trained_by", []))
     return _distinct(part["commit"] for part in parts) + (f", of training {trained}" if trained else "")
@@ -173,7 +173,7 @@ def _training(config: dict[str, Any]) -> str:
 
 
 def machine(hardware: dict[str, Any]) -> str:
-    """Such as "one NVIDIA H200" or "2 cores of ..."."""
+    """Returns the hardware in words, such as "one NVIDIA H200" or "2 cores of ..."."""
     if hardware["platform"] == "cpu":
         cores = "one core" if hardware["num_cores"] == 1 else f"{hardware['num_cores']} cores"
         return f"{cores} of {hardware['device']}"
@@ -187,7 +187,7 @@ def _distinct(words: Iterable[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """Write a page of the paper's tables and figures, beside the results of ours."""
+    """Write a page of the paper's tables and figures, with our results beside the paper's."""
 
     page: Annotated[Path, tyro.conf.arg(metavar="PAGE"), tyro.conf.Positional]
     """The Markdown file to write; pictures go to images/ beside it."""

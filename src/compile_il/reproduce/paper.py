@@ -1,4 +1,4 @@
-"""The paper's own figures: tables 1 to 3, mean and standard deviation of 5 runs, in per cent.
+"""Numbers that the paper prints: tables 1 to 3, mean and standard deviation of 5 runs, in per cent.
 
 Its figures 4 and 7 are drawings without numbers.
 """
@@ -9,7 +9,7 @@ from compile_il.reproduce.names import StudyName
 
 
 class Row(NamedTuple):
-    """One line of a table."""
+    """Row of a table of the paper: mean and standard deviation of each score, in per cent."""
 
     boundary_accuracy: tuple[float, float]
     f1: tuple[float, float]
@@ -59,14 +59,14 @@ PAPER: dict[StudyName, dict[str, dict[int, Row]]] = {
         "temperature=0.01": {3: Row((36.3, 6.0), (50.3, 5.2), (66.4, 3.6))},
     },
 }
-"""By table, model and number of tasks."""
+"""Rows of the paper's tables, by table, model and number of tasks."""
 
 
 def printed(study: StudyName, model: str, tasks: int, score: str) -> str:
-    """What the paper says of a model, all of its tables being on the reacher; a dash where it says nothing."""
+    """Returns a score of a model as the paper prints it, always on the reacher; a dash where it prints none."""
     row = PAPER.get(study, {}).get(model, {}).get(tasks)
     return "-" if row is None or score not in Row._fields else "{:.1f} ± {:.1f}".format(*getattr(row, score))
 
 
 PAPER_UNSUPERVISED = {("reacher", tasks): printed("table1", "CompILE", tasks, "boundary_accuracy") for tasks in (3, 5)}
-"""Boundary accuracy without labels, by world and number of tasks."""
+"""The paper's boundary accuracy without labels, as text, by world and number of tasks."""

@@ -34,49 +34,49 @@ from compile_il.worlds import make_world
 TELL_SECONDS = 10.0
 DONE = "part.json"
 TRAINING_TASKS = 3
-"""Of each demonstration that models are trained on."""
+"""Number of tasks in each demonstration that models are trained on."""
 
 Say = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Models of one kind in one world."""
+    """Models of one kind in one world, one for each seed, to be trained and measured."""
 
     name: str
     world: str
     config: Config
     test_tasks: tuple[int, ...] = (3, 5)
-    """Tasks of the demonstrations that the models are scored on."""
+    """Numbers of tasks that the models are scored on, each with demonstrations of its own."""
     num_test: int = 1024
-    """Demonstrations for each number of tasks."""
+    """Number of test demonstrations for each number of tasks."""
     as_trained: bool = False
-    """Whether to segment into as many as in training, right or wrong, instead of as many as there are."""
+    """Whether to find as many segments as in training, right or wrong, instead of as many as there are."""
     surprisal: bool = False
-    """Whether boundaries are where actions come as a surprise to a policy with a memory, the paper's baseline."""
+    """Whether to cut where actions surprise a policy with a memory, the paper's baseline LSTM surprisal."""
     unending: bool = False
     """Whether skills run until the episode ends, as the paper runs its baseline of one segment."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only."""
+        """Returns the part as plain values for JSON, its settings settled, with the seed of its test levels."""
         plain = {"config": trained_with(self.config), "test_tasks": list(self.test_tasks), "test_seed": TEST_SEED}
         return dataclasses.asdict(self) | plain
 
     @property
     def needs_models(self) -> bool:
-        """Whether there is anything to be trained before it is measured."""
+        """Whether models have to be trained before the part can be measured."""
         return True
 
     @property
     def num_seeds(self) -> int:
-        """Models, or agents, that there are scores of."""
+        """Number of models, or agents, that there are scores of."""
         return self.config.num_seeds
 
     def check_libraries(self) -> None:
-        """Complains where a library is missing that only some parts need. This one needs none."""
+        """Raises an error if a library is missing that only parts of this kind need; here there is none."""
 
     def at_scale(self, scale: Scale) -> Self:
-        """The same part with the scale's sizes."""
+        """Returns the same part with the scale's sizes and training."""
         if scale == "smoke":
             return dataclasses.replace(
                 self, config=dataclasses.replace(self.config, **SMOKE_SIZES), num_test=SMOKE_TEST
@@ -89,24 +89,24 @@ class Part:
         return dataclasses.replace(self, config=config)
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """What is found out about trained models, one for each seed, as plain values for a result file.
+        """Measures trained models, and returns what was found as plain values for a result file.
 
         Args:
-          models: of all seeds; none, if the part needs none.
-          folder: of the part, for what it may have to keep on its way.
-          say: is told how far it is.
+          models: one for each seed; empty if the part needs none.
+          folder: the part's own, for what it may have to keep on its way.
+          say: function that is told in words how far the part is.
         """
         del folder
         return score_models(self, models, say)
 
     @property
     def training_hash(self) -> str:
-        """Short, and another one for all that is trained otherwise; parts that differ in scoring alone share it."""
+        """Short hash of world and settings; parts with equal hashes share checkpoints, and differ in scoring alone."""
         return hash_of({"world": self.world, "config": trained_with(self.config)})
 
 
 def trained_with(config: Config) -> dict[str, Any]:
-    """What settings come to in a world, as result files and names of folders have it since the first of them.
+    """Returns what settings come to in a world, as result files and names of folders have had it from the first.
 
     They say of each model, too, that no labels told it the number of segments.
     """
@@ -114,23 +114,23 @@ def trained_with(config: Config) -> dict[str, Any]:
 
 
 class TrainedPart(NamedTuple):
-    """What the training of a part has come to."""
+    """Models of a part after training, and how they came about."""
 
     models: list[Model]
-    """Of each seed."""
+    """One model for each seed."""
     seconds: float
-    """That it took, now or before."""
+    """Seconds that training took, now and before interruptions."""
     commits: list[str]
-    """Of the versions of the program that have trained."""
+    """Commits of the versions of the program that trained the models, the first one first."""
 
 
 def hash_of(what: dict[str, Any]) -> str:
-    """Short, and the same for the same plain values."""
+    """Returns a short hash of plain values, 12 hexadecimal digits; equal values have equal hashes."""
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
-    """All scores of all seeds, by the number of tasks; of a seed whose training diverged, none."""
+    """Scores the models of all seeds, by number of tasks; where training diverged, each score is None."""
     scores: dict[str, list[dict[str, Any]]] = {}
     for tasks in part.test_tasks:
         rows = scores[str(tasks)] = []
@@ -145,13 +145,13 @@ def score_models(part: Part, models: list[Model], say: Say) -> dict[str, Any]:
 
 
 def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None) -> dict[str, Any]:
-    """What the part found: read, if it is there already; else trained, from its last checkpoint, and measured.
+    """Returns the result of a part: read, if it is there already; else trained from the last checkpoint, and measured.
 
     Args:
-      part: what to do.
-      folder: of the part alone, for its result.
-      say: is told how far it is.
-      trained: a folder for checkpoints, which parts that train the same share; the part's own if None.
+      part: what to train and to measure.
+      folder: for the result, of this part alone.
+      say: function that is told in words how far the part is.
+      trained: a folder for checkpoints, shared by parts that train the same; the part's own if None.
     """
     version = commit()  # before anything is run: the files may change meanwhile
     if (found := read_done(folder, part)) is not None:
@@ -176,19 +176,19 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
 
 
 def train_models(part: Part, trained: Path, say: Say) -> TrainedPart:
-    """The models of all seeds, trained now or before."""
+    """Returns the models of all seeds, trained now or before."""
     # Three tasks, whatever the number of segments: a world that is only named would have as many tasks as segments.
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
     return train(trainer, trained / part.training_hash, lambda words: say(f"{part.name}: {words}"))
 
 
 def is_done(folder: Path, part: Part) -> bool:
-    """Whether there is nothing left to run."""
+    """Whether the folder holds the result of this part with the same settings, so that there is nothing left to run."""
     return read_done(folder, part) is not None
 
 
 def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
-    """What was found before, by the same part with the same settings; None where there is nothing, or damage."""
+    """Returns the result of the same part with the same settings; None if the folder holds none that can be read."""
     with contextlib.suppress(OSError, ValueError):
         found = json.loads((folder / DONE).read_text())
         whole = isinstance(found, dict) and found.keys() >= {"part", "commit", "hardware"}
@@ -198,7 +198,7 @@ def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
 
 
 def train(trainer: Trainer, folder: Path, say: Say) -> TrainedPart:
-    """All seeds to the end; Ctrl-C saves and stops."""
+    """Trains all seeds to the end, from the folder's last checkpoint on; Ctrl-C saves and stops."""
     total = trainer.config.num_iterations
     with StopRequest() as request, contextlib.closing(Checkpoints(folder)) as checkpoints:
         start = trainer.start()
@@ -223,7 +223,7 @@ def train(trainer: Trainer, folder: Path, say: Say) -> TrainedPart:
 
 
 def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
-    """All scores of one model on unseen levels."""
+    """Returns all scores of one model on unseen levels of one number of tasks."""
     if part.surprisal:
         demos = demonstrate(make_world(part.world, num_tasks=tasks), num_demos=part.num_test, seed=TEST_SEED)
         return evaluate_cuts(SurprisalCuts(model).segment(demos, true_counts(demos)), demos)._asdict()

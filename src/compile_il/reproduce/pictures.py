@@ -25,22 +25,22 @@ NAMELESS: dict[PictureFormat, dict[str, None]] = {
     "svg": {"Creator": None, "Date": None},
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
 }
-"""Neither program nor day stands in a file: pictures of the same numbers shall be the same bytes."""
+"""Metadata that files leave out, program and day, by format: pictures of the same numbers shall be the same bytes."""
 SOURCE_KEYS: dict[PictureFormat, str] = {"png": "Source", "svg": "Source", "pdf": "Subject"}
-"""Where a file of each format says what it was drawn from."""
+"""Metadata key under which a file says what it was drawn from, by format."""
 
 
 class Picture(NamedTuple):
-    """A drawing that is to be made."""
+    """Drawing to be made, with its name and caption."""
 
     name: str
-    """Of its file, without the ending."""
+    """Name of the file, without its ending."""
     caption: str
     draw: Callable[[], Figure]
 
 
 def pictures_of(result: dict[str, Any]) -> list[Picture]:
-    """The drawings of a study, from what stands in its result file."""
+    """Returns the drawings of a study, from what stands in its result file."""
     study = result["config"]["study"]
     if study == "figure5":
         caption = "Episodes in which all tasks are done, while agents learn: each seed, as it came and smoothed"
@@ -78,7 +78,7 @@ def _portraits(result: dict[str, Any]) -> list[Picture]:
 
 
 def save_picture(picture: Picture, folder: Path, source: Path, form: PictureFormat = "png") -> Path:
-    """Draws into `folder/NAME.png`, or another format, with a note of the file that the numbers came from."""
+    """Draws into `folder/NAME.png`, or another format, notes in it what it was drawn from, and returns its path."""
     import matplotlib as mpl
 
     target = folder / f"{picture.name}.{form}"
@@ -90,5 +90,5 @@ def save_picture(picture: Picture, folder: Path, source: Path, form: PictureForm
 
 
 def drawn_from(source: Path) -> str:
-    """The name of a result file and a digest of what is in it."""
+    """Returns the name of a result file and a digest of what is in it."""
     return f"{source.name} sha256 {hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"

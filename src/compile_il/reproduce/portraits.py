@@ -27,11 +27,11 @@ from compile_il.worlds.text import grid_text
 from compile_il.worlds.world import key_of
 
 TASK = "heart"
-"""What is picked up in the one demonstration whose skill is told, as in the paper."""
+"""Object that is picked up in the one demonstration whose inferred skill is reported, as in the paper."""
 MOST_STEPS = NUM_RL_STEPS
-"""Of a skill: by then the episode of an agent that calls it would be over. The grid has 64 cells to walk on."""
+"""Most steps of a skill: by then an agent's episode would be over. The grid has 64 cells to walk on."""
 NUM_SEARCHED = 256
-"""Demonstrations among which there is one of the task."""
+"""Number of demonstrations that are searched for one of `TASK`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +39,10 @@ class DrawnPart(Part):
     """A model that is drawn rather than scored; `num_test` levels show where its skills stop."""
 
     early: bool = False
-    """Whether it is looked at early in training, for its soft segments alone."""
+    """Whether the model is looked at early in training, for its soft segments alone."""
 
     def at_scale(self, scale: Scale) -> Self:
-        """The same part with the scale's sizes; one model is enough to look at."""
+        """Returns the same part with the scale's sizes; one model is enough to look at."""
         sized = super().at_scale(scale)
         # So early the rate has not begun to fall: these are the very first steps of it.
         few = max(sized.config.num_iterations // EARLY, 1)
@@ -50,13 +50,13 @@ class DrawnPart(Part):
         return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, **early))
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Looks at the first seed's model."""
+        """Returns the portrait of the first seed's model."""
         del folder
         return portray(self, models[0], say)
 
 
 def portray(part: DrawnPart, model: Model, say: Say) -> dict[str, Any]:
-    """All that drawings of a model show."""
+    """Returns all that drawings of a model show, as plain values."""
     portrait = {"segments": portray_segments(model, part.world, part.test_tasks[0])}
     if not part.early:
         portrait |= portray_skills(model, part.world, part.num_test)
@@ -65,7 +65,7 @@ def portray(part: DrawnPart, model: Model, say: Say) -> dict[str, Any]:
 
 
 def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]:
-    """The first unseen demonstration, and how much each of its steps belongs to each segment."""
+    """Returns boundaries and tasks of the first unseen demonstration, and each step's probability of each segment."""
     demos = demonstrate(world, num_demos=1, num_tasks=num_tasks, seed=TEST_SEED)
     truth = demos.truth
     assert truth.boundaries is not None, "worlds know their boundaries"
@@ -76,7 +76,7 @@ def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]
 
 
 def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dict[str, Any]:
-    """P(step t belongs to segment i) of the first demonstration; of relaxed inference with one sample, too."""
+    """Returns P(step t belongs to segment i) for the first demonstration; of relaxed inference, for one sample too."""
     batch: Batch = batch_of(demos, demos.num_frames, demos.max_length)
     if not isinstance(model.skills, RelaxedSkills):
         priors = model.priors(demos.max_length)
@@ -92,7 +92,7 @@ def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dic
 
 
 def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
-    """Each skill on one level, with the one that the model finds in the task's demonstration; and where skills stop."""
+    """Returns each skill's run on one level, the skill found in the demonstration of `TASK`, and where skills stop."""
     world = make_world(name, num_tasks=1, max_steps=MOST_STEPS)
     assert isinstance(world, GridWorld), "skills are drawn on grids"
     demos = demonstrate(world, num_demos=NUM_SEARCHED, seed=TEST_SEED)
@@ -117,7 +117,7 @@ def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
 
 
 def describe_run(run: SkillRun, object_cells: Int[Array, " num_objects"]) -> dict[str, Any]:
-    """One run: the cells that were walked over, whether the skill ended it, and the cell of what was picked up."""
+    """Describes one run: the cells walked over, whether the skill ended it, and the cell of what was picked up."""
     taken = np.asarray(object_cells)[np.asarray(run.taken)]
     return {
         "path": np.asarray(run.cells)[: int(run.num_steps) + 1].tolist(),
@@ -127,7 +127,7 @@ def describe_run(run: SkillRun, object_cells: Int[Array, " num_objects"]) -> dic
 
 
 def describe_runs(runs: SkillRun, size: int) -> dict[str, Any]:
-    """Many runs: in how many the skill said stop, and with something picked up; where; after how many steps."""
+    """Describes many runs: in how many the skill said stop, in how many with something picked up, where, and when."""
     stopped = np.asarray(runs.stopped)
     cells = np.asarray(runs.cells)[stopped, -1]
     steps = np.asarray(runs.num_steps)[stopped]

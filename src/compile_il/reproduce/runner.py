@@ -18,7 +18,7 @@ from compile_il.results import write_result
 
 
 class ScaleError(ValueError):
-    """A result file is there already, of another scale."""
+    """The result file is there already, and is of another scale."""
 
 
 class PlaceError(ValueError):
@@ -26,18 +26,18 @@ class PlaceError(ValueError):
 
 
 class SoFarError(ValueError):
-    """What is done so far was asked for, and that is nothing, or less than is there already."""
+    """Only what is done so far was asked for, and that is nothing, or less than the result file already holds."""
 
 
 def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so_far: bool = False) -> dict[str, Any]:
-    """Makes a table or a figure, and gives what stands in its result file.
+    """Runs the parts of a study, writes its result file, and returns what stands in it.
 
     Args:
-      study: which.
-      scale: of the parts, for the record.
+      study: a table or a figure, with its parts.
+      scale: the scale of the parts, which names their folders and is recorded.
       work: a folder for what is under way; what is done there is not done again.
       out: the result file.
-      say: is told how far it is.
+      say: function that is told in words how far the study is.
       so_far: run nothing, and leave out what is not done yet.
     """
     found, left = {}, []
@@ -74,21 +74,21 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
 
 
 def _parts_in(out: Path) -> set[str]:
-    """The names of the parts of a result that is there already."""
+    """Returns the names of the parts in a result file; none if there is no file that can be read."""
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         return set(json.loads(out.read_text())["figures"])
     return set()
 
 
 def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Commit and hardware of the parts, which may have been run before and elsewhere; several, where they differ."""
+    """Returns commit and hardware of parts that may have been run before and elsewhere; several, where they differ."""
     commits = list(dict.fromkeys(commit for part in parts for commit in all_commits(part)))
     machines = [json.loads(one) for one in dict.fromkeys(json.dumps(part["hardware"]) for part in parts)]
     return {"commit": ", ".join(commits), "hardware": machines[0] if len(machines) == 1 else machines}
 
 
 def check_scale(out: Path, scale: Scale) -> None:
-    """Refuses to put a result in the place of one of another scale."""
+    """Raises an error if a result file is there already and is of another scale."""
     found = scale
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
         found = json.loads(out.read_text())["config"]["scale"]
@@ -99,14 +99,14 @@ def check_scale(out: Path, scale: Scale) -> None:
 
 
 def check_libraries(study: Study, scale: Scale, work: Path) -> None:
-    """Complains where a library is missing that a part needs which is not done yet."""
+    """Raises an error if a library is missing that a part needs which is not done yet."""
     for part in study.parts:
         if not is_done(part_folder(work, scale, study.name, part.name), part):
             part.check_libraries()
 
 
 def check_result(out: Path, study: Study, scale: Scale) -> None:
-    """Whether the result of a study may be written there: told before the work is done, not after."""
+    """Raises an error if the result of a study cannot be written to `out`: told before the work is done, not after."""
     check_scale(out, scale)
     if unknown := sorted(_parts_in(out) - {part.name for part in study.parts}):
         raise PlaceError(
@@ -119,7 +119,7 @@ def check_result(out: Path, study: Study, scale: Scale) -> None:
 
 @contextlib.contextmanager
 def alone_at_work(work: Path, scale: Scale) -> Iterator[None]:
-    """Keeps other commands from the parts of a scale: they would write the same files, and count the same seconds."""
+    """A block that keeps other commands from the parts of a scale: they would write and count the same things twice."""
     folder = work / scale
     _make_folder(folder, "--work")
     busy = PlaceError(f"Another command works in {folder}: wait until it ends, or name another folder (--work).")
@@ -135,15 +135,15 @@ def _make_folder(folder: Path, option: str) -> None:
 
 
 def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
-    """For all that belongs to one part."""
+    """Returns the folder for all that belongs to one part."""
     return work / scale / study / slug(part)
 
 
 def trained_folder(work: Path, scale: Scale) -> Path:
-    """For the checkpoints of all parts, of which some need the same models."""
+    """Returns the folder for the checkpoints of all parts of a scale, some of which need the same models."""
     return work / scale / "trained"
 
 
 def slug(name: str) -> str:
-    """A name that any file system takes."""
+    """Returns a name with hyphens for what some file systems do not take."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", name)

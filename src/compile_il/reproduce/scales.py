@@ -7,7 +7,7 @@ from compile_il.reproduce.names import Scale
 PAPER_SIZES: dict[str, Any] = {"batch_size": 256, "hidden_dim": 256, "num_maps": 64, "num_seeds": 5}
 SMOKE_SIZES: dict[str, Any] = {"batch_size": 8, "hidden_dim": 16, "num_maps": 4, "num_seeds": 2, "num_iterations": 2}
 SMOKE_TEST = 16
-"""Demonstrations on which smoke is scored."""
+"""Number of demonstrations that smoke is scored on; older methods are fitted to as many."""
 TRAINING: dict[Scale, dict[str, dict[str, Any]]] = {
     "smoke": {},
     "short": {
@@ -23,8 +23,9 @@ TRAINING: dict[Scale, dict[str, dict[str, Any]]] = {
         "exact reacher": {"num_iterations": 20_000},
     },
 }
-"""Steps by engine and world. The paper's model takes 50,000, and 500,000 for the reacher, at a small rate that stays;
-short trainings have a larger one that falls in the end (docs/decisions.md, "Short trainings")."""
+"""Training settings by scale, then by engine and world. The paper's model takes 50,000 steps, and 500,000 for the
+reacher, at a small rate that stays; short trainings have a larger one that falls in the end (docs/decisions.md, "Short
+trainings")."""
 AGENT_SIZES: dict[Scale, dict[str, Any]] = {
     "smoke": {
         **{"num_iterations": 2, "num_environments": 8, "batch_size": 8, "num_ticks": 4, "num_levels": 8},
@@ -33,11 +34,11 @@ AGENT_SIZES: dict[Scale, dict[str, Any]] = {
     "short": {"num_iterations": 600, "half_precision": True, "num_seeds": 3},
     "paper": {"num_iterations": 4_000, "learning_rate": 1e-3, "half_precision": True, "num_seeds": 3},
 }
-"""Of agents; the paper does not say how long its agents learn."""
+"""Settings of agents by scale; the paper does not say how long its agents learn."""
 AGENT_SKILL_UNITS = 128
 """Hidden units of the models whose skills agents have, as in the paper."""
 AGENT_DECISIONS = 32
-"""In 64 steps, of agents with skills. A choice at random among 8 actions and 10 skills of 6 steps takes 3.8 on average,
-which makes 17."""
+"""Most decisions in 64 steps of agents with skills. A choice at random among 8 actions and 10 skills of 6 steps takes
+3.8 steps on average, which makes 17 decisions."""
 EARLY = 100
-"""A model that is looked at early has had one in so many of the steps."""
+"""Divisor of the number of training steps: a model that is looked at early has had one step in so many."""

@@ -27,9 +27,9 @@ COLORS = {
     "exact": "#d55e00",
     "exact, effects": "#a33f00",
 }
-"""After Okabe and Ito: told apart by those who do not see red or green as others do, and in grey."""
+"""Colour of each method, after Okabe and Ito: told apart in grey, and by those who see red and green as alike."""
 OTHER_COLORS = ("#b8860b", "#332288", "#882255", "#117733")
-"""For methods that have no colour of their own."""
+"""Colours for methods that have none of their own."""
 GUIDE = "#e3e1dc"
 _ROW_INCHES, _PANEL_INCHES, _NAMES_INCHES = 0.36, 2.05, 1.25
 
@@ -39,11 +39,11 @@ class Dot(NamedTuple):
 
     mean: float
     seeds: list[float]
-    """Drawn one by one: of seeds that either work or do not, a deviation would tell neither, and would exceed 100."""
+    """Score of each seed, drawn one by one: where seeds either work or do not, mean ± deviation would exceed 100."""
 
 
 def draw_scores(result: dict[str, Any]) -> Figure:
-    """One row of panels a world, one column a score; methods below each other, 3 tasks filled and 5 tasks hollow."""
+    """Draws a row of panels per world, a column per score; methods below each other, 3 tasks filled, 5 tasks hollow."""
     from matplotlib.figure import Figure
 
     by_world = methods_of(result)
@@ -63,7 +63,7 @@ def draw_scores(result: dict[str, Any]) -> Figure:
 
 
 def methods_of(result: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """For each world, methods and the names of their parts, "world, method"."""
+    """Returns for each world its methods with the names of their parts, "world, method"."""
     by_world: dict[str, dict[str, str]] = {}
     for part in result["figures"]:
         world, method = part.split(", ", 1)
@@ -72,7 +72,7 @@ def methods_of(result: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def dots_of(result: dict[str, Any], part: str, field: str) -> dict[int, Dot]:
-    """In per cent, by the number of tasks; none where a method has no such score."""
+    """Returns one score of a part in per cent, by the number of tasks; empty where the method has no such score."""
     if field == "boundary_accuracy" and result["config"]["parts"][part]["unending"]:
         return {}  # a single segment that never ends is not in that race
     dots = {}
@@ -84,7 +84,7 @@ def dots_of(result: dict[str, Any], part: str, field: str) -> dict[int, Dot]:
 
 
 def color_of(method: str, number: int) -> str:
-    """Of a method that stands at some place of the list."""
+    """Returns the colour of a method; one that has none of its own gets another by its place in the list."""
     return COLORS.get(method, OTHER_COLORS[number % len(OTHER_COLORS)])
 
 
@@ -108,7 +108,7 @@ def _draw_panel(axes: Axes, methods: dict[str, dict[int, Dot]]) -> None:
 
 
 def _name_rows(row: Any, methods: list[str], world: str) -> None:
-    """Names stand where the eye reads the row, in the colour of its dots; no legend is needed."""
+    """Writes names of methods where the eye reads the row, in the colour of its dots; no legend is needed."""
     first = row[0]
     # The paper has no exact inference.
     first.set_yticks(range(len(methods)), [f"{m} (ours)" if m.startswith("exact") else m for m in methods])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SEGMENT_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
-"""After Okabe and Ito, as are those of methods."""
+"""Colours of segments in order, after Okabe and Ito, as are those of methods in `score_figures`."""
 
 
 class SegmentRow(NamedTuple):
@@ -27,7 +27,7 @@ class SegmentRow(NamedTuple):
 
 
 def draw_segments(result: dict[str, Any]) -> Figure:
-    """How much each step of one demonstration belongs to each segment: a column of shares a step, a row a model."""
+    """Draws how much each step of one demonstration belongs to each segment: a column per step, a panel per model."""
     from matplotlib.figure import Figure
 
     rows = segment_rows(result)
@@ -45,7 +45,7 @@ def draw_segments(result: dict[str, Any]) -> Figure:
 
 
 def segment_rows(result: dict[str, Any]) -> list[SegmentRow]:
-    """Each method early and late; where boundaries are relaxed, q before a sample from it."""
+    """Returns a row for each method early and late in training; of relaxed boundaries, q before a sample from it."""
     rows = []
     figures = result["figures"]
     for name in sorted(figures, key=lambda name: (name.split(", ")[0], not name.endswith("early"))):
@@ -73,7 +73,7 @@ def _draw_shares(axes: Axes, shares: NDArray[np.floating], boundaries: list[int]
 
 
 def _mark_tasks(axes: Axes, tasks: list[int], boundaries: list[int], num_steps: int) -> None:
-    """Each task above its true segment."""
+    """Writes each task above its true segment."""
     ends = [0, *boundaries, num_steps]
     for task, start, end in zip(tasks, ends[:-1], ends[1:], strict=True):
         words = f"pick up {OBJECT_NAMES[task]}"

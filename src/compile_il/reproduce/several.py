@@ -23,12 +23,12 @@ TICK = 0.2
 INTERRUPTED = 130
 """Exit status of a part that has saved what it had."""
 PROGRAM = "compile_il.cli.part"
-"""Runs one part, in its process."""
+"""Module that runs one part, as a process of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One part, as a process sees it."""
+    """Part of a study that is to be run in a process of its own, named by what the process is given."""
 
     study: StudyName
     part: str
@@ -37,15 +37,15 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Of the part."""
+        """Folder of the part."""
         return part_folder(self.work, self.scale, self.study, self.part)
 
     def find(self) -> Part:
-        """The part itself."""
+        """Returns the part itself, with the settings of its scale."""
         return next(part for part in make_study(self.study, self.scale).parts if part.name == self.part)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """In a process of its own, out of reach of the terminal's Ctrl-C, which would come twice."""
+        """Starts the part in a process of its own, out of reach of the terminal's Ctrl-C, which would come twice."""
         names = [f"--{field.name}={getattr(self, field.name)}" for field in dataclasses.fields(self)]
         # Each would take most of the accelerator's memory beforehand.
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
@@ -55,11 +55,11 @@ class Job:
 
 
 class PartError(ChildProcessError):
-    """Parts ended with an error, which each has printed."""
+    """Some parts ended with an error, which the process of each has printed."""
 
 
 def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Job]:
-    """What is not done yet of some studies."""
+    """Returns the jobs of the studies that are not done yet."""
     every = [Job(name, part.name, scale, work) for name in names for part in make_study(name, scale).parts]
     left = [job for job in every if not is_done(job.folder, job.find())]
     for job in left:
@@ -68,7 +68,7 @@ def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Jo
 
 
 def run_several(jobs: list[Job], at_once: int) -> None:
-    """Runs all jobs, so many at once; Ctrl-C lets each save what it has."""
+    """Runs all jobs, at most `at_once` at a time; Ctrl-C lets each save what it has."""
     waiting, running, failed = list(jobs), dict[Job, "subprocess.Popen[bytes]"](), list[str]()
     last = time.monotonic()
     with StopRequest() as request:
@@ -93,7 +93,7 @@ def run_several(jobs: list[Job], at_once: int) -> None:
 
 
 def _next(waiting: Iterable[Job], running: Iterable[Job]) -> Job | None:
-    """The first that does not need what another one trains just now; it will find that done."""
+    """Returns the first job that does not need what another one trains just now: later it will find that done."""
     busy = {part.training_hash for part in map(Job.find, running) if part.needs_models}
     return next((job for job in waiting if not (job.find().needs_models and job.find().training_hash in busy)), None)
 

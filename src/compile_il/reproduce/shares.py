@@ -1,4 +1,4 @@
-"""How long a part had the machine: of the time in which several run at once, each has its share.
+"""Records of how long each part had the machine: of the time in which several run at once, each has its share.
 
 Time is written down as it passes, so that a process that is killed takes no more than a moment of it along.
 """
@@ -15,23 +15,23 @@ from compile_il.files import replace_file
 
 FILE = "seconds.json"
 TICK = 1.0
-"""Seconds after which time is written down by one that has the machine to itself."""
+"""Seconds between two records of the time of a part that has the machine to itself."""
 
 
 class SecondsError(ValueError):
-    """Time was written down and cannot be read; the message names the file and says what to do."""
+    """The recorded time of a part cannot be read; the message names the file and says what to do."""
 
 
 class Seconds(NamedTuple):
-    """Over all runs of a part, whether they came to their end or not."""
+    """Seconds that a part took over all its runs, whether they came to their end or not."""
 
     share: float = 0.0
-    """Of a machine that may have run others beside it; shares of all parts add up to the time it was in use."""
+    """Share in the time of a machine that may have run other parts beside it; all shares add up to the time in use."""
     by_the_clock: float = 0.0
 
 
 def seconds_had(folder: Path) -> Seconds:
-    """Of the part in this folder."""
+    """Returns the seconds recorded for the part in this folder; zero if there is no record."""
     path = folder / FILE
     if not path.exists():
         return Seconds()
@@ -46,7 +46,7 @@ def seconds_had(folder: Path) -> Seconds:
 
 
 def add_seconds(folder: Path, seconds: float, at_once: int = 1) -> None:
-    """Counts a stretch in which so many parts were run at once."""
+    """Adds a stretch of time to the record of a part, of which it had a share of one in `at_once`."""
     folder.mkdir(parents=True, exist_ok=True)
     share, clock = seconds_had(folder)
     # As they are, not rounded: many small stretches are added up.
@@ -57,7 +57,7 @@ def add_seconds(folder: Path, seconds: float, at_once: int = 1) -> None:
 
 @contextlib.contextmanager
 def counted(folder: Path) -> Iterator[None]:
-    """Counts what is done inside, by one that has the machine to itself."""
+    """A block whose time is counted for a part that has the machine to itself."""
     seconds_had(folder)  # which complains before the work, not after it
     watch, over = _Watch(folder), threading.Event()
     ticking = threading.Thread(target=watch.count_until, args=(over,), daemon=True)
@@ -71,19 +71,19 @@ def counted(folder: Path) -> Iterator[None]:
 
 
 class _Watch:
-    """Knows until when the time of a part has been counted."""
+    """Counts the time of a part, and knows until when it has been counted."""
 
     def __init__(self, folder: Path):
         self._folder, self._last = folder, time.monotonic()
 
     def count(self) -> None:
-        """Adds the time since then."""
+        """Adds the time since the last count."""
         now = time.monotonic()
         add_seconds(self._folder, now - self._last)
         self._last = now
 
     def count_until(self, over: threading.Event) -> None:
-        """Adds time again and again. What cannot be written is added the next time, the last of which complains."""
+        """Adds time every `TICK` seconds until `over` is set; what cannot be written is left to the next count."""
         while not over.wait(TICK):
             with contextlib.suppress(OSError, SecondsError):
                 self.count()

@@ -20,7 +20,7 @@ _COLUMNS, _PANEL_INCHES = 5, 1.75
 
 
 def draw_skills(portrait: dict[str, Any]) -> Figure:
-    """Each skill on the same level until it stops; a red cross on what it picked up, as in the paper."""
+    """Draws each skill on the same level until it stops, with a red cross on what it picked up, as in the paper."""
     observation = observation_of_text(portrait["level"])
     figure, panels = _sheet(len(portrait["skills"]))
     for number, (axes, skill) in enumerate(zip(panels, portrait["skills"], strict=True)):
@@ -41,7 +41,7 @@ def draw_skills(portrait: dict[str, Any]) -> Figure:
 
 
 def draw_terminations(portrait: dict[str, Any]) -> Figure:
-    """For each skill the cells in which it stops, over many levels; the outer ring is wall and is left out."""
+    """Draws for each skill the cells in which it stops, over many levels; the outer ring is wall and is left out."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.ticker import MaxNLocator
@@ -67,7 +67,7 @@ def draw_terminations(portrait: dict[str, Any]) -> Figure:
 
 
 def observation_of_text(rows: list[str]) -> NDArray[np.uint8]:
-    """What `grid_text` wrote, as an observation again."""
+    """Turns the text that `grid_text` wrote into an observation again."""
     cells = np.array([list(row) for row in rows])
     num_types = len(OBJECT_NAMES)
     letters = [*OBJECT_LETTERS[:num_types], WALL, PLAYER]
@@ -75,7 +75,7 @@ def observation_of_text(rows: list[str]) -> NDArray[np.uint8]:
 
 
 def _sheet(num_panels: int) -> tuple[Figure, list[Axes]]:
-    """Panels in rows of five."""
+    """Makes a figure with so many panels, in rows of five."""
     from matplotlib.figure import Figure
 
     num_rows = -(-num_panels // _COLUMNS)

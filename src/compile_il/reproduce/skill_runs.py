@@ -15,7 +15,7 @@ class SkillRun(NamedTuple):
     """What one skill did, from the start of a level until it stopped or the episode was over."""
 
     cells: Int[Array, " times"]
-    """Where the player was at each time, row * size + column; it stands still from the end on."""
+    """Cell of the player at each time, row * size + column; it stands still from the end on."""
     num_steps: Int[Array, ""]
     stopped: Bool[Array, ""]
     """Whether the skill said stop; else the episode ended first."""
@@ -34,5 +34,5 @@ def run_skill(skills: Actor, world: GridWorld, level: GridLevel, skill: Int[Arra
 
 @eqx.filter_jit
 def run_on_levels(skills: Actor, world: GridWorld, levels: Any, skill: Int[Array, ""]) -> SkillRun:
-    """`run_skill` on many levels at once."""
+    """Runs one skill on many levels at once, by `run_skill`."""
     return jax.vmap(lambda level: run_skill(skills, world, level, skill))(levels)

@@ -61,5 +61,5 @@ def posterior_segments(steps: StepScores, priors: Priors, known: Known, num_segm
 
 
 def no_noise(batch: Batch, num_segments: int) -> Float[Array, "B M times"]:
-    """In place of Gumbel noise: the boundaries of q itself."""
+    """Returns zeros to be used in place of Gumbel noise, which gives the boundaries of q itself."""
     return jnp.zeros((batch.lengths.shape[0], num_segments, batch.boundary_labels.shape[1] + 1))

@@ -1,4 +1,4 @@
-"""Which models, or other methods, each table and figure needs, at three scales."""
+"""Studies: the models, or other methods, that each table and figure needs, at three scales."""
 
 import dataclasses
 from typing import Any, Literal, get_args
@@ -15,18 +15,18 @@ from compile_il.reproduce.scales import PAPER_SIZES
 from compile_il.worlds.world import Reward
 
 VISIT_SKILLS = 32
-"""Of either engine, where the paper has 10. In a trial of the exact one, one call of the best of 10 skills arrived at
-96 % of all things, of 32 at 99 %."""
+"""Number of skills of agents on grid-visit, of either engine, where the paper has 10. In a trial of the exact engine,
+one call of the best of 10 skills arrived at 96 % of all things, of 32 at 99 %."""
 AGENT_SKILL_STEPS = 10
-"""Of a skill at most; nine in ten of those that end by themselves have ended by then. One that is called where there is
-nothing to do would run to the end of the episode."""
+"""Most steps of a skill that an agent calls; nine in ten of those that end by themselves have ended by then. One that
+is called where there is nothing to do would run to the end of the episode."""
 NUM_LEVELS = 1000
-"""Levels that show where skills stop (paper, appendix "Qualitative results")."""
+"""Number of levels that show where skills stop (paper, appendix "Qualitative results")."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A table or a figure of the paper."""
+    """A table or a figure of the paper, or the comparison of older methods, with the parts that it needs."""
 
     name: StudyName
     title: str
@@ -34,12 +34,12 @@ class Study:
 
     @property
     def num_seeds(self) -> int:
-        """Models, or agents, of each part."""
+        """Number of models, or agents, of each part."""
         return self.parts[0].num_seeds
 
 
 def make_study(name: StudyName, scale: Scale) -> Study:
-    """The models that a table or a figure needs."""
+    """Returns a table or a figure with the parts that it needs, sized for a scale."""
     parts = {
         "table1": _reacher("categorical"),
         "table2": _reacher("gaussian"),
@@ -54,7 +54,7 @@ def make_study(name: StudyName, scale: Scale) -> Study:
 
 
 def relaxed(world: str, **settings: Any) -> Config:
-    """The paper's settings: a rate of 1e-4 that stays, a temperature of 1, policies of two layers for the reacher."""
+    """Returns the paper's settings: a constant rate of 1e-4, temperature 1, policies of two layers for the reacher."""
     layers = 1 if world.startswith("grid") else 2
     return Config(inference="relaxed", learning_rate=1e-4, cooldown=0.0, policy_layers=layers, **settings)
 
@@ -117,7 +117,7 @@ def _older() -> list[Part]:
 
 
 def _agents() -> list[Part]:
-    """Eight panels, each with the paper's agents and one that has skills of the exact engine."""
+    """Returns the parts of eight panels, each with the paper's agents and one that has skills of the exact engine."""
     parts: list[Part] = []
     for world in ("grid-visit", "grid-pickup"):
         exact = {"num_skills": VISIT_SKILLS} if world == "grid-visit" else {"effects": True}

@@ -8,7 +8,7 @@ from compile_il.config import Config
 
 
 def duration(seconds: float) -> str:
-    """Such as "42 s", "12 min" or "3 h 5 min"."""
+    """Returns a time in words, such as "42 s", "12 min" or "3 h 5 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -16,7 +16,7 @@ def duration(seconds: float) -> str:
 
 
 def time_taken(result: dict[str, Any]) -> str:
-    """The wall time and, if the file has it, what training took; where those differ since models ran at once, why."""
+    """Returns sentences on wall time and training time, and where models ran at once, on why these differ."""
     wall, training = result["wall_time"], training_seconds(result)
     if _is_shared(result):
         at_once = f" with {_at_once(result):.1f} models at once" if _at_once(result) > 1.05 else ""
@@ -27,7 +27,7 @@ def time_taken(result: dict[str, Any]) -> str:
 
 
 def training_seconds(result: dict[str, Any]) -> float:
-    """Of all models and agents. What parts that differ in scoring alone have in common was trained once."""
+    """Returns the training time of all models and agents in seconds; models that parts have in common count once."""
     figures, models = result["figures"], dict[str, float]()
     for name, trained in _trainings(result).items():
         models[trained] = max(models.get(trained, 0.0), figures[name].get("training_seconds", 0.0))
@@ -35,7 +35,7 @@ def training_seconds(result: dict[str, Any]) -> float:
 
 
 def repeated_seconds(studies: Mapping[Any, dict[str, Any]]) -> float:
-    """Wall time of parts that train what a part of an earlier study trains; of scoring, too."""
+    """Returns wall time in seconds, scoring included, of parts that train what a part of an earlier study trains."""
     trained_before, seconds = set[str](), 0.0
     for result in studies.values():
         trainings = _trainings(result)
@@ -46,7 +46,7 @@ def repeated_seconds(studies: Mapping[Any, dict[str, Any]]) -> float:
 
 
 def _trainings(result: dict[str, Any]) -> dict[str, str]:
-    """Of each part that has models, their world and settings as one text, with those that there were not yet."""
+    """Returns world and settings of each part that has models as one text; what older files lack is as by default."""
     by_default = Config().to_json()
     done = {name: result["config"]["parts"][name] for name in result["figures"]}
     return {
@@ -57,14 +57,14 @@ def _trainings(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _is_shared(result: dict[str, Any]) -> bool:
-    """Whether several parts ran at once. Older files do not say, but for training that took more than all the time."""
+    """Whether several parts ran at once; in older files, which do not say, whether training exceeds the wall time."""
     if all("clock_time" in part for part in result["figures"].values()):
         return _at_once(result) > 1.05
     return training_seconds(result) > result["wall_time"]
 
 
 def _at_once(result: dict[str, Any]) -> float:
-    """How many parts shared the machine, on average over the time of each, where the file says it."""
+    """Returns how many parts shared the machine, on average over the time of each; 1 where the file does not say it."""
     clock = sum(part.get("clock_time", part["wall_time"]) for part in result["figures"].values())
     return float(clock / max(result["wall_time"], 1e-9))
 

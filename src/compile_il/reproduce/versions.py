@@ -1,4 +1,4 @@
-"""Which versions of the program have trained what a folder of checkpoints holds: those that score may be others."""
+"""Records of which versions of the program trained a folder's checkpoints: those that score may be others."""
 
 import contextlib
 import json
@@ -10,11 +10,11 @@ from compile_il.results import commit
 
 FILE = "commits.json"
 UNKNOWN_VERSION = "unknown"
-"""Stands for those that did not write down that they were at work."""
+"""Name in place of the commit of versions that did not write down that they had trained."""
 
 
 def commits_of(folder: Path) -> list[str]:
-    """Those that have trained the checkpoints in a folder that has some, the first one first."""
+    """Returns the commits that trained the checkpoints in a folder, the first one first; "unknown" without a record."""
     with contextlib.suppress(OSError, ValueError):
         found = json.loads((folder / FILE).read_text())
         if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
@@ -23,7 +23,7 @@ def commits_of(folder: Path) -> list[str]:
 
 
 def sign(folder: Path, earlier: list[str]) -> list[str]:
-    """Adds this version to earlier ones; to be called before what it has trained is kept."""
+    """Records this version beside earlier ones, and returns all; to be called before what it has trained is kept."""
     commits = list(dict.fromkeys([*earlier, commit()]))
     if commits != earlier:
         with replace_file(folder / FILE) as temporary:
@@ -32,5 +32,5 @@ def sign(folder: Path, earlier: list[str]) -> list[str]:
 
 
 def all_commits(part: dict[str, Any]) -> list[str]:
-    """Of a part's result: those that trained it, if others did, then the one that scored it."""
+    """Returns the commits in a part's result: those that trained it, if others did, then the one that scored it."""
     return [*part.get("trained_by", []), part["commit"]]
