@@ -20,14 +20,14 @@ FIRST = (
 """Colours for up to ten skills, told apart on white and on black; further ones are computed."""
 DARK_INK, LIGHT_INK = "#0d1117", "#ffffff"
 _PAPERS = ("#fbfaf7", "#ffffff", "#12161c", "#1a2028")
-"""What colours stand on, in both schemes of `page.css`; none may come near."""
+"""Backgrounds in both colour schemes of `page.css`; no skill's colour may come near them."""
 _LIGHTNESS, _CHROMA, _NUM_HUES = np.linspace(0.42, 0.82, 12), np.linspace(0.03, 0.24, 8), 72
-"""Dark, light and pale ones too: hues alone are too few for thirty skills."""
+"""Grid of the colours to choose from, dark, light and pale ones too: hues alone are too few for thirty skills."""
 
 
 @functools.cache
 def skill_colors(num_skills: int) -> tuple[str, ...]:
-    """As many colours as there are skills; the first ones are the same for every number.
+    """Returns as many colours, "#rrggbb", as there are skills; the first ones are the same for every number.
 
     Each further colour is the one of a large choice that is farthest from all before and from the paper, in Oklab,
     where distances are about as the eye sees them.
@@ -47,26 +47,26 @@ def skill_colors(num_skills: int) -> tuple[str, ...]:
 
 
 def color_css(num_skills: int) -> str:
-    """For each skill a class `k0`, `k1`, ... that sets its colour `--c` and the ink `--on` to write on it with."""
+    """Returns a CSS class for each skill, `k0`, `k1`, ..., that sets its colour `--c` and the ink `--on` on it."""
     rules = [f".k{k}{{--c:{color};--on:{ink_on(color)}}}" for k, color in enumerate(skill_colors(num_skills))]
     return "\n".join(rules)
 
 
 def ink_on(color: str) -> str:
-    """Dark or light, whichever has the better contrast."""
+    """Returns dark or light ink for writing on a colour: light where its contrast is high enough or the better one."""
     dark, light = (_contrast(color, ink) for ink in (DARK_INK, LIGHT_INK))
     # White reads better than the formula says on saturated colours: it need only reach 4.
     return LIGHT_INK if light >= 4 or light >= dark else DARK_INK
 
 
 def _contrast(one: str, other: str) -> float:
-    """Contrast ratio of WCAG 2, from 1 to 21."""
+    """Returns the contrast ratio of two colours by WCAG 2, from 1 to 21."""
     low, high = sorted(float(_linear(_rgb(color)) @ [0.2126, 0.7152, 0.0722]) for color in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
 def _candidates() -> Float[np.ndarray, "n 3"]:
-    """Colours all round the circle of hues, as far as a screen can show them."""
+    """Returns colours all round the circle of hues, as far as a screen can show them."""
     hue = np.linspace(0, 2 * np.pi, _NUM_HUES, endpoint=False)
     lightness, chroma, hue = map(np.ravel, np.meshgrid(_LIGHTNESS, _CHROMA, hue, indexing="ij"))
     rgb = _from_oklab(np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1))

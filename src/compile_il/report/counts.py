@@ -7,7 +7,7 @@ from compile_il.report.markup import count, per_cent, styled, tag, text
 from compile_il.segments import Segments
 
 _GIVEN = 0.9999
-"""A posterior that leaves less than this on one number was not told the number."""
+"""Least probability of one number of segments in a posterior that was told the number."""
 _MAX_BARS = 24
 
 
@@ -17,7 +17,7 @@ def count_was_given(found: Segments) -> bool:
 
 
 def draw_counts(found: Segments, demos: Demonstrations) -> str:
-    """Bars of how many demonstrations have 1, 2, ... segments, found and true; nothing where the number was given."""
+    """Draws how many demonstrations have 1, 2, ... segments, found and true; empty where the number was given."""
     if count_was_given(found):
         return ""
     mine = found.num_segments

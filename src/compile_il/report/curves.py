@@ -1,4 +1,4 @@
-"""Training as curves: one small chart for each quantity of the log."""
+"""Curves of a training: one small chart for each quantity of its log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ _MAX_POINTS = 300
 
 
 class Quantity(NamedTuple):
-    """A column of the log, and how to speak of it."""
+    """Column of a training log: its key, its name on the page, and whether it is a share between 0 and 1."""
 
     key: str
     name: str
@@ -31,7 +31,7 @@ QUANTITIES = (
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
-    """Charts of what the log holds; nothing where it holds fewer than two values of each."""
+    """Draws charts of what the log holds; empty where it holds fewer than two values of each."""
     charts = [chart for quantity in QUANTITIES if (chart := _draw_curve(history, quantity))]
     if not charts:
         return ""
@@ -69,7 +69,7 @@ def _draw_curve(history: Sequence[Mapping[str, Any]], quantity: Quantity) -> str
 
 
 def _value(row: Mapping[str, Any], key: str) -> float | None:
-    """A number of the log; None where it is missing or is none."""
+    """Returns a number of a row of the log; None where it is missing or not a finite number."""
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
         return None

@@ -15,15 +15,15 @@ from compile_il.report.runs import Run
 
 _MAX_PICTURES = 9
 _MAX_SIDE = 64
-"""Pixels along a side of a picture; larger ones are averaged down."""
+"""Most pixels along a side of a picture; larger ones are averaged down."""
 _FEW = 4
-"""Pictures that have room to be larger."""
+"""Most pictures of a film that leave each other room to be larger."""
 _COLOURS = 3
 _WHITE = 255
 
 
 def draw_film(demo: Demonstration, runs: Sequence[Run]) -> str:
-    """Pictures under the colour of the skill that has just ended; where channels are no colours, their mean in grey."""
+    """Draws pictures over the colour of the skill that has just ended; channels that are no colours, as a grey mean."""
     shown = runs[: _MAX_PICTURES - 1]
     steps = [0, *(run.end for run in shown)]
     skills = [None, *(run.code for run in shown)]
@@ -47,7 +47,7 @@ def _image(pixels: UInt8[np.ndarray, "H W 3"], step: int) -> str:
 
 
 def _pixels(frames: Shaped[np.ndarray, "N H W C"]) -> UInt8[np.ndarray, "N h w 3"]:
-    """Colours as they are where they are those of an image, in bytes or between 0 and 1; else from dark to light."""
+    """Returns pixels in bytes: values in bytes, or between 0 and 1, as those of an image; others from dark to light."""
     values = frames[..., :_COLOURS] if _is_coloured(frames) else frames.mean(axis=-1, keepdims=True, dtype=float)
     values = np.broadcast_to(values, (*values.shape[:-1], _COLOURS)).astype(float)
     low, high = float(frames.min()), float(frames.max())
@@ -63,7 +63,7 @@ def _pixels(frames: Shaped[np.ndarray, "N H W C"]) -> UInt8[np.ndarray, "N h w 3
 
 
 def _is_coloured(frames: Shaped[np.ndarray, "N H W C"]) -> bool:
-    """Red, green and blue, and perhaps how opaque they are."""
+    """Whether channels are red, green and blue, and perhaps how opaque they are."""
     return frames.shape[-1] in (_COLOURS, _COLOURS + 1)
 
 
@@ -76,7 +76,7 @@ def _averaged_down(values: NDArray[np.floating], axis: int, stride: int) -> NDAr
 
 
 def png(pixels: UInt8[np.ndarray, "H W 3"]) -> bytes:
-    """An image file of colours, of the simplest kind there is (Portable Network Graphics, section 11)."""
+    """Returns an image file of the simplest kind with these colours (Portable Network Graphics, section 11)."""
     height, width, _ = pixels.shape
 
     def chunk(kind: bytes, data: bytes) -> bytes:

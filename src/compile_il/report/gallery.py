@@ -1,4 +1,4 @@
-"""A sheet of demonstrations, one row a world, each path coloured by its true segments."""
+"""A sheet of demonstrations, one row per world, each path coloured by its true segments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STRIP_INCHES = 0.7
 
 
 def draw_gallery(named_demos: dict[str, Demonstrations], num_columns: int = 5) -> Figure:
-    """Draws the first demonstrations of each world."""
+    """Draws the first demonstrations of each world, a row per world."""
     from matplotlib.figure import Figure
 
     heights = [_PANEL_INCHES if demos.observation_shape != (0,) else _STRIP_INCHES for demos in named_demos.values()]
@@ -38,7 +38,7 @@ def draw_gallery(named_demos: dict[str, Demonstrations], num_columns: int = 5) -
 
 
 def draw_demonstration(axes: Axes, demo: Demonstration) -> None:
-    """One demonstration: the grid or the arm with its path, or a strip of symbols, one colour a true segment."""
+    """Draws the grid or the arm with its path, or a strip of symbols, with one colour for each true segment."""
     segments = segment_of_step(demo)
     frames = demo.observations
     if frames.ndim == 4:
@@ -50,7 +50,7 @@ def draw_demonstration(axes: Axes, demo: Demonstration) -> None:
 
 
 def segment_of_step(demo: Demonstration) -> NDArray[np.int64]:
-    """Which true segment each step belongs to; all zeros where the truth is not known."""
+    """Returns the index of each step's true segment, from 0; all zeros where the truth is not known."""
     steps = np.arange(len(demo.actions))
     if demo.truth.boundaries is None:
         return np.zeros_like(steps)
@@ -69,7 +69,7 @@ def _draw_symbols(axes: Axes, symbols: NDArray[np.int32]) -> None:
 
 
 def main(path: str) -> None:
-    """Draws the picture of the README."""
+    """Draws the gallery of the README into a file."""
     from compile_il.generate import demonstrate
     from compile_il.worlds import WORLDS
 

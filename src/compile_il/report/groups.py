@@ -1,4 +1,4 @@
-"""Codes that are vectors, in groups: the page draws skills by number, each in a colour of its own."""
+"""Groups of codes that are vectors: the page draws skills by number, each in a colour of its own."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from scipy.cluster.vq import kmeans, vq
 from compile_il.report.summary import Shown
 
 NUM_STARTS = 20
-"""Of k-means, of which the best is kept."""
+"""Number of starts of k-means, of which the best is kept."""
 
 
 def in_groups(sets: Sequence[Shown], most: int) -> list[Shown]:
-    """The same sets, with the number of its group in place of each code; the first group has the most segments.
+    """Returns the sets with each code replaced by the number of its group; the first group has the most segments.
 
     Args:
-      sets: with codes that are vectors.
-      most: groups at most, by k-means over all sets together.
+      sets: demonstrations in which codes that are vectors were found.
+      most: the most groups; they are found by k-means over all sets together.
     """
     codes = np.concatenate([row for shown in sets for row in shown.found.skills]).astype(np.float64)
     num_groups = min(most, len(np.unique(codes, axis=0)))

@@ -16,12 +16,12 @@ _MAX_TASKS, _MAX_FOLLOWING = 24, 16
 
 
 def chip(skill: int) -> str:
-    """The number of a skill on its colour."""
+    """Draws the number of a skill on its colour."""
     return tag("b", str(skill), class_=f"chip k{skill}")
 
 
 def tasks_served(found: Segments, demos: Demonstrations, num_skills: int) -> Int[np.ndarray, "skills tasks"] | None:
-    """Steps of each skill in each true task; None where the true tasks are not known."""
+    """Counts the steps of each skill in each true task; None where the true tasks are not known."""
     truth = demos.truth
     if truth.boundaries is None or truth.codes is None:
         return None
@@ -32,7 +32,7 @@ def tasks_served(found: Segments, demos: Demonstrations, num_skills: int) -> Int
 
 
 def draw_tasks_served(table: Int[np.ndarray, "skills tasks"], look: Look) -> str:
-    """Each row adds up to all steps of a skill; rows stand in the order of the tasks they mostly serve."""
+    """Draws the shares of each skill's steps by true task; rows stand in the order of the tasks they mostly serve."""
     tasks = np.flatnonzero(table.sum(axis=0))
     dropped = len(tasks) - _MAX_TASKS
     if dropped > 0:
@@ -49,7 +49,7 @@ def draw_tasks_served(table: Int[np.ndarray, "skills tasks"], look: Look) -> str
 
 
 def followers(found: Segments, num_skills: int) -> Int[np.ndarray, "skills skills"]:
-    """How often a skill (row) is followed by another (column)."""
+    """Counts how often each skill (row) is followed by each skill (column)."""
     table = np.zeros((num_skills, num_skills), np.int64)
     for skills in found.skills:
         np.add.at(table, (skills[:-1], skills[1:]), 1)
@@ -57,7 +57,7 @@ def followers(found: Segments, num_skills: int) -> Int[np.ndarray, "skills skill
 
 
 def draw_followers(table: Int[np.ndarray, "skills skills"]) -> str:
-    """What comes after each skill: a heat map, or the most common pairs where it would be too large to read."""
+    """Draws what comes after each skill: a heat map, or the most common pairs where it would be too large to read."""
     heading = "Which skill follows which"
     used = np.flatnonzero(table.sum(axis=0) + table.sum(axis=1))
     if not table.sum():
@@ -88,7 +88,7 @@ def _heat_map(label: str, corner: str, rows: Sequence[int], heads: Sequence[str]
 
 
 def _cell(share: float) -> str:
-    """Small shares are left blank, to let the large ones speak."""
+    """Draws a share as a cell of a heat map; small ones are left blank, to let the large ones speak."""
     strong = " strong" if share > 0.5 else ""
     words = per_cent(share, 0).replace("\u00a0%", "") if share >= 0.005 else ""
     return tag("td", words, class_=f"cell{strong}", style=f"--share:{share:.3f}")

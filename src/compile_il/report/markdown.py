@@ -2,6 +2,6 @@
 
 
 def markdown_table(headings: list[str], rows: list[list[str]]) -> str:
-    """All columns but the first are numbers and stand to the right."""
+    """Returns a table in Markdown; all columns but the first hold numbers and are aligned to the right."""
     rule = ["---", *["---:"] * (len(headings) - 1)]
     return "".join(f"| {' | '.join(row)} |\n" for row in [headings, rule, *rows])

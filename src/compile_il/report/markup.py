@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 NO_BREAK = "\u00a0"
 EMPTY_TAGS = frozenset({"br", "meta", "img", "rect", "circle", "line", "path", "polyline", "use"})
-"""Elements that hold nothing, where no words are put into them; of SVG, such as may also hold a tooltip."""
+"""Elements that need no end tag while they hold nothing; those of SVG may also hold a tooltip."""
 
 
 def text(words: object) -> str:
-    """Words from data, made harmless."""
+    """Returns words from data with all characters escaped that mean something in HTML."""
     return html.escape(str(words), quote=True)
 
 
 def tag(name: str, /, *inner: str, **attributes: object) -> str:
-    """An element around markup that is ready; attributes are escaped here.
+    """Returns an element around markup that is ready; attributes are escaped here.
 
     `class_` stands for `class`, other underscores for hyphens; `view_box` and `preserve_aspect_ratio` are spelt as SVG
     spells them. Attributes that are None are left out.
@@ -36,7 +36,7 @@ def _attribute(key: str) -> str:
 
 
 def number(value: object) -> object:
-    """Floats with at most three decimals, as drawings need no more; anything else as it is."""
+    """Returns floats with at most three decimals, as drawings need no more; anything else as it is."""
     if isinstance(value, float | np.floating):
         short = f"{value:.3f}".rstrip("0").rstrip(".")
         return "0" if short == "-0" else short
@@ -44,18 +44,18 @@ def number(value: object) -> object:
 
 
 def tooltip(words: str) -> str:
-    """What a pointer that rests on a drawn thing is told."""
+    """Returns a tooltip, which is shown where the pointer rests on the drawn thing that holds it."""
     return tag("title", text(words))
 
 
 def picture(width: float, height: float, *inner: str, label: str, class_: str | None = None) -> str:
-    """A drawing that keeps its proportions, with words for those who cannot see it."""
+    """Returns an SVG drawing that keeps its proportions, with words for those who cannot see it."""
     box = f"0 0 {number(float(width))} {number(float(height))}"
     return tag("svg", *inner, view_box=box, role="img", aria_label=label, class_=class_)
 
 
 def stretched(width: float, height: float, *inner: str, label: str | None, class_: str) -> str:
-    """A drawing that fills its place whatever its proportions; for marks along time, never for words.
+    """Returns an SVG drawing that fills its place whatever its proportions; for marks along time, never for words.
 
     Without a label it is hidden from screen readers: something beside it says the same in words.
     """
@@ -65,17 +65,17 @@ def stretched(width: float, height: float, *inner: str, label: str | None, class
 
 
 def scrolling(table: str, label: str) -> str:
-    """A table that may be wider than the page; it can be reached and scrolled from the keyboard."""
+    """Returns a box for a table that may be wider than the page, reached and scrolled from the keyboard too."""
     return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
 def points(xy: NDArray[np.floating] | Sequence[Sequence[float]]) -> str:
-    """Coordinates of a polyline."""
+    """Returns the coordinates of a polyline as SVG writes them."""
     return " ".join(f"{number(float(x))},{number(float(y))}" for x, y in np.asarray(xy, float).tolist())
 
 
 def per_cent(share: float | None, decimals: int = 1) -> str:
-    """Such as `99.6 %`; a dash for no number. What is not quite all never reads as 100 %."""
+    """Writes a share, such as `99.6 %`; a dash for no number. What is not quite all never reads as 100 %."""
     if share is None or not np.isfinite(share):
         return "–"
     rounded = f"{100 * share:.{decimals}f}"
@@ -85,10 +85,10 @@ def per_cent(share: float | None, decimals: int = 1) -> str:
 
 
 def count(num: int, noun: str, plural: str | None = None) -> str:
-    """Such as `1 step` and `1,024 steps`."""
+    """Writes a number with its noun, such as `1 step` and `1,024 steps`."""
     return f"{num:,}{NO_BREAK}{noun if num == 1 else plural or noun + 's'}"
 
 
 def styled(**places: float) -> str:
-    """A style of positions, in per cent."""
+    """Returns a CSS style of positions, in per cent."""
     return ";".join(f"{key}:{number(float(value))}%" for key, value in places.items())

@@ -32,7 +32,7 @@ from compile_il.report.usage import draw_usage
 __all__ = ["Shown", "render_page", "write_report"]
 
 _LONG = 80
-"""Steps from which a card takes the whole width."""
+"""Steps of the longest demonstration shown above which each card takes the whole width of the page."""
 _HOW_TO_READ = (
     " Certainty is that of the least certain step: 100 % where the posterior leaves no doubt about any boundary. "
     "Rest the pointer on a timeline to read it step by step."
@@ -52,10 +52,10 @@ def write_report(
     """Writes the report, whole or not at all, and returns its path.
 
     Args:
-      path: where; `report.html`, say.
+      path: the file to write, such as `report.html`.
       model: what found the skills.
       sets: demonstrations with what was found in them, at least one set.
-      title: of the page.
+      title: heading of the page.
       history: rows of a training log, in order; of each, `iteration`, `seconds` and what
         `compile_il.report.curves.QUANTITIES` lists are drawn where they are there.
       overwrite: whether an existing file may be replaced.
@@ -68,7 +68,7 @@ def write_report(
 
 
 def render_page(model: Model, sets: Sequence[Shown], *, title: str, history: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The page as text; see `write_report`."""
+    """Returns the page as HTML, from what `write_report` takes."""
     _check(sets)
     sets = with_distinct_names(sets)
     if model.config.codes == "gaussian":
@@ -103,7 +103,7 @@ def _check(sets: Sequence[Shown]) -> None:
 
 
 def _draw_set(shown: Shown, order: int, num_skills: int) -> str:
-    """Everything about one set of demonstrations."""
+    """Draws everything about one set of demonstrations."""
     look = look_of(shown.demos)
     choice = choose(shown.found, shown.demos)
     served = tasks_served(shown.found, shown.demos, num_skills)
@@ -130,7 +130,7 @@ def _legend(shown: Shown) -> str:
 
 
 def _why_these(choice: ChosenDemos, shown: Shown) -> str:
-    """Which demonstrations are shown, and how they were chosen."""
+    """Says which demonstrations are shown, and how they were chosen."""
     total, picks = len(shown.demos), choice.picks
     if len(picks) == total:
         return f"All {total} are shown." if total > 1 else "The only one."
@@ -145,14 +145,14 @@ def _why_these(choice: ChosenDemos, shown: Shown) -> str:
 
 
 def _how_to_read(shown: Shown, order: int) -> str:
-    """Said once, with the first set."""
+    """Says how to read timelines, once, with the first set."""
     if order > 0:
         return ""
     return _HOW_TO_READ + ("" if shown.demos.truth.boundaries is None else _WITH_TRUTH)
 
 
 def _draw_card(shown: Shown, pick: Pick, look: Look) -> str:
-    """One demonstration: the scene, and beside it the timeline."""
+    """Draws one demonstration: the scene, and beside it the timeline."""
     demo, runs = shown.demos[pick.number], found_runs(shown.found, pick.number)
     track = Track(demo, runs, shown.found.boundary_probs[pick.number], true_runs(demo))
     badge = tag("span", text(pick.why), class_=f"badge {pick.why.replace(' ', '-')}") if pick.why else ""

@@ -13,7 +13,7 @@ from compile_il.segments import Segments
 NUM_SHOWN = 8
 _MOST_WRONG, _MOST_UNSURE = 3, 2
 MAX_COLUMNS = 160
-"""Longer demonstrations are drawn with several steps a column."""
+"""Most columns of a drawing along time; longer demonstrations are drawn with several steps per column."""
 
 
 class Run(NamedTuple):
@@ -22,32 +22,32 @@ class Run(NamedTuple):
     start: int
     end: int
     code: int
-    """-1 where it is not known."""
+    """Number of the skill or the true task; -1 where it is not known."""
 
 
 class Pick(NamedTuple):
-    """A demonstration to show, and why."""
+    """A demonstration to show, and why it was chosen; `why` is empty for the usual ones."""
 
     number: int
-    """Its place among all demonstrations."""
+    """Index of the demonstration in its set."""
     why: str
 
 
 class ChosenDemos(NamedTuple):
-    """Demonstrations to show, and how many there are of each sort."""
+    """Demonstrations to show, and how many of the whole set are wrong."""
 
     picks: list[Pick]
     num_wrong: int
-    """Demonstrations whose boundaries are not the true ones; 0 where the truth is not known."""
+    """Number of demonstrations of the set whose boundaries are not the true ones; 0 where the truth is not known."""
 
 
 def found_runs(found: Segments, index: int) -> list[Run]:
-    """The segments that were found in one demonstration."""
+    """Returns the segments that were found in one demonstration."""
     return _runs(found.boundaries[index], len(found.boundary_probs[index]), found.skills[index])
 
 
 def true_runs(demo: Demonstration) -> list[Run] | None:
-    """The true segments of one demonstration; None where they are not known."""
+    """Returns the true segments of one demonstration; None where they are not known."""
     if demo.truth.boundaries is None:
         return None
     unknown = np.full(len(demo.truth.boundaries) + 1, -1)
@@ -60,21 +60,21 @@ def _runs(inner: NDArray[np.integer], length: int, codes: NDArray[np.integer]) -
 
 
 def certainty(found: Segments, index: int) -> float:
-    """1 - max_t |p_t - c_t|, with p the probability of a boundary and c whether it was chosen: the weakest step's."""
+    """Returns 1 - max_t |p_t - c_t|, the weakest step's, for boundaries with probability p and c = 1 where chosen."""
     chosen = np.zeros(len(found.boundary_probs[index]))
     chosen[found.boundaries[index]] = 1
     return float(np.clip(1 - np.abs(found.boundary_probs[index] - chosen).max(initial=0), 0, 1))
 
 
 def num_misplaced(found: Segments, demos: Demonstrations, index: int) -> int:
-    """Boundaries that are found and not true, or true and not found; 0 where the truth is not known."""
+    """Counts boundaries that are found and not true, or true and not found; 0 where the truth is not known."""
     if demos.truth.boundaries is None:
         return 0
     return len(np.setxor1d(found.boundaries[index], demos.truth.boundaries[index]))
 
 
 def choose(found: Segments, demos: Demonstrations, num_shown: int = NUM_SHOWN) -> ChosenDemos:
-    """Some that went wrong, some that the model is least sure about, the others spread evenly over the rest."""
+    """Chooses some that went wrong, some that the model is least sure about, the others spread evenly over the rest."""
     wrong = np.array([num_misplaced(found, demos, i) for i in range(len(demos))])
     sure = np.array([certainty(found, i) for i in range(len(demos))])
     by_surprise = np.lexsort((sure, -wrong))
@@ -92,7 +92,7 @@ def choose(found: Segments, demos: Demonstrations, num_shown: int = NUM_SHOWN) -
 
 
 def task_of_step(demo: Demonstration) -> NDArray[np.int64] | None:
-    """The true task of each step; None where boundaries or codes are not known."""
+    """Returns the true task of each step; None where boundaries or codes are not known."""
     runs = true_runs(demo)
     if runs is None or demo.truth.codes is None:
         return None
@@ -100,12 +100,12 @@ def task_of_step(demo: Demonstration) -> NDArray[np.int64] | None:
 
 
 def column_edges(length: int) -> NDArray[np.int64]:
-    """Where the columns of a drawing along time begin and end: one a step, or at most `MAX_COLUMNS`."""
+    """Returns the steps at which columns of a drawing along time begin and end: one per step, or `MAX_COLUMNS`."""
     return np.unique(np.linspace(0, length, min(length, MAX_COLUMNS) + 1).round().astype(np.int64))
 
 
 def few_runs(runs: Sequence[Run], length: int) -> list[Run]:
-    """The same runs, or, where they are finer than can be seen, one for each column: the code of most of its steps."""
+    """Returns the same runs or, where they are finer than can be seen, one per column, with the code of most steps."""
     if len(runs) <= MAX_COLUMNS:
         return list(runs)
     codes = np.repeat([run.code for run in runs], [run.end - run.start for run in runs])

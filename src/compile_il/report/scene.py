@@ -15,7 +15,7 @@ _MAX_SYMBOLS, _STRIP_COLUMNS = 64, 8
 
 
 def draw_scene(demo: Demonstration, runs: list[Run], look: Look) -> str:
-    """A figure for the left side of a card."""
+    """Draws what happens in a demonstration, in the way that suits it, for the left side of a card."""
     words = f"Scene of {count(len(demo), 'step')}, {count(len(runs), 'segment')}"
     match look:
         case "maze":
@@ -31,7 +31,7 @@ def draw_scene(demo: Demonstration, runs: list[Run], look: Look) -> str:
 
 
 def _draw_strip(demo: Demonstration, runs: list[Run]) -> str:
-    """Symbols one by one, in rows: those observed, or the actions where nothing is observed."""
+    """Draws symbols one by one, in rows: those observed, or the actions where nothing is observed."""
     observed = demo.observations.ndim == 1
     symbols = (demo.observations[:-1] if observed else demo.actions)[:_MAX_SYMBOLS].tolist()
     skills = [
@@ -49,7 +49,7 @@ def _draw_strip(demo: Demonstration, runs: list[Run]) -> str:
 
 
 def _draw_lines(demo: Demonstration, runs: list[Run]) -> str:
-    """Small charts of the components that vary most."""
+    """Draws small charts of the components of observations, or else of actions, that vary most."""
     observed = demo.observations.ndim == 2 and demo.observations.shape[1] > 0
     values = (demo.observations if observed else demo.actions).astype(float)
     letter = "x" if observed else "a"

@@ -1,4 +1,4 @@
-"""What scores are called in tables, and how those of several seeds are written."""
+"""Headings of scores in tables, and how the scores of several seeds are written."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ SCORE_HEADINGS = {
     "exact match": "exact_match",
     "online": "online",
 }
-"""Headings and the fields of `Evaluation` that stand below them, in order."""
+"""Headings of tables, in order, with the fields of `Evaluation` that stand below them."""
 LABEL_HEADINGS = {
     "skills agree": "agreement",
     "agree by chance": "agreement_by_chance",
@@ -23,13 +23,13 @@ LABEL_HEADINGS = {
     "mean IoU": "mean_iou",
     "segmental F1, overlap 50 %": "segmental_f1_50",
 }
-"""The same for how well skills agree with the things that tasks are about."""
+"""Headings, with fields of `Evaluation`, for how well skills agree with the things that tasks are about."""
 
 
 def spread(values: Sequence[float | None]) -> str:
-    """Mean and standard deviation over seeds, in per cent; a dash where there is no such score.
+    """Writes mean and standard deviation over seeds, in per cent; a dash where there is no such score.
 
-    Seeds that diverged have none, and it is said how many are left.
+    Seeds that diverged have no score; where there are some, it is said how many are left.
     """
     given = [100 * value for value in values if value is not None]
     if not given:
@@ -41,7 +41,7 @@ def spread(values: Sequence[float | None]) -> str:
 
 
 def interval(values: Sequence[float | None]) -> str:
-    """The 95 % interval of the mean over seeds, in per cent; a dash for a single seed."""
+    """Writes the 95 % interval of the mean over seeds, in per cent; a dash for fewer than two scores."""
     given = [100 * value for value in values if value is not None]
     if len(given) < 2:
         return "-"

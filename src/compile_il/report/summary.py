@@ -1,4 +1,4 @@
-"""What the page says first: one sentence with the numbers, the scores beside the paper's, the settings."""
+"""What the page says first: a summary with the numbers, the scores beside the paper's, the settings."""
 
 import dataclasses
 import itertools
@@ -37,17 +37,17 @@ class Shown:
     """A set of demonstrations to report on, and what was found in it."""
 
     name: str
-    """Such as "grid-pickup, 5 tasks"."""
+    """Heading of the set, such as "grid-pickup, 5 tasks"."""
     demos: Demonstrations
     found: Segments
-    """As `model.segment(demos)` gave it."""
+    """Boundaries and skills, as `model.segment(demos)` gave them."""
     scores: Evaluation | Scores | None = None
     paper: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Figures of the paper to stand beside ours: name of a score, or any other name, to words."""
+    """Numbers of the paper to stand beside ours, as text, by the name of a score or any other name."""
 
 
 def summarise(model: Model, sets: Sequence[Shown]) -> str:
-    """One sentence in plain words, not escaped."""
+    """Says in one or two sentences of plain words, not escaped, what was segmented and how well."""
     num_demos = sum(len(shown.demos) for shown in sets)
     used = len(np.unique(np.concatenate([skills for shown in sets for skills in shown.found.skills])))
     num_skills = model.config.num_skills
@@ -70,7 +70,7 @@ def summarise(model: Model, sets: Sequence[Shown]) -> str:
 
 
 def _what_was_told(sets: Sequence[Shown]) -> str:
-    """Of the demonstrations that are shown; how the model was trained, it does not know."""
+    """Says what was told of the demonstrations that are shown; how the model was trained is not known here."""
     num_told = sum(_num_labelled(shown.demos) for shown in sets)
     if num_told:
         whose = "all of them" if num_told == sum(len(shown.demos) for shown in sets) else f"{num_told:,} of them"
@@ -90,7 +90,7 @@ def _num_labelled(demos: Demonstrations) -> int:
 
 
 def with_distinct_names(sets: Sequence[Shown]) -> list[Shown]:
-    """Sets that share a name, such as files of one name from two folders, are numbered in the order given."""
+    """Returns the sets, those that share a name, such as files from two folders, numbered in the order given."""
     names = [shown.name for shown in sets]
     taken, distinct = set(names), []
     for shown in sets:
@@ -103,7 +103,7 @@ def with_distinct_names(sets: Sequence[Shown]) -> list[Shown]:
 
 
 def draw_scores(sets: Sequence[Shown]) -> str:
-    """One row a score, one column a set, the paper's figure below ours; nothing where there are neither."""
+    """Draws a row per score and a column per set, the paper's number below ours; empty where there are neither."""
     known = [name for name in SCORE_NAMES if any(_score(shown, name) is not None for shown in sets)]
     known += [name for name in SCORE_NAMES if name not in known and any(name in shown.paper for shown in sets)]
     others = dict.fromkeys(name for shown in sets for name in shown.paper if name not in SCORE_NAMES)
@@ -132,7 +132,7 @@ def _score_cell(shown: Shown, name: str) -> str:
 
 
 def draw_settings(model: Model) -> str:
-    """All settings of the model, behind a click."""
+    """Draws all settings of the model, behind a click."""
     settings: dict[str, Any] = {**model.settled.to_json(), "expected segment length": round(model.duration_rate, 2)}
     items = [
         tag("div", tag("dt", text(name.replace("_", " "))), tag("dd", text(_setting(value))))

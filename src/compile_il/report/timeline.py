@@ -15,11 +15,11 @@ from compile_il.report.names import Look, action_name, task_icon, task_name
 from compile_il.report.runs import MAX_COLUMNS, Run, column_edges, few_runs
 
 _NARROW_PIXELS, _WIDE_PIXELS = 300, 760
-"""Widths of a timeline on a phone or in one of two columns, and in a card that takes the whole width."""
+"""Pixels along a timeline on a phone or in one of two columns, and in a card that takes the whole width."""
 
 
 class Track(NamedTuple):
-    """All that a timeline shows of one demonstration."""
+    """All that a timeline shows of one demonstration: segments found, P(boundary) at each step, the truth if known."""
 
     demo: Demonstration
     runs: list[Run]
@@ -28,7 +28,7 @@ class Track(NamedTuple):
 
 
 def draw_timeline(track: Track, demos: Demonstrations, look: Look) -> str:
-    """Three rows over one axis of time; the space between them answers to the pointer, step by step."""
+    """Draws up to three rows over one axis of time, which answer to the pointer, step by step."""
     length, stray = len(track.demo), _stray_starts(track)
     rows = [
         tag("div", "boundary probability", class_="row-name"),
@@ -44,14 +44,14 @@ def draw_timeline(track: Track, demos: Demonstrations, look: Look) -> str:
 
 
 def _stray_starts(track: Track) -> set[int]:
-    """Starts that are found and not true, or true and not found."""
+    """Returns the starts of segments that are found and not true, or true and not found."""
     if track.truth is None:
         return set()
     return {run.start for run in track.runs} ^ {run.start for run in track.truth}
 
 
 def _probabilities(track: Track) -> str:
-    """Bars, one a column, as high as the highest probability in it, and thin lines at the chosen boundaries."""
+    """Draws a bar per column, as high as the highest probability in it, and thin lines at the chosen boundaries."""
     length = len(track.demo)
     edges = column_edges(length)
     highest = np.maximum.reduceat(track.probs, edges[:-1])
@@ -91,7 +91,7 @@ def _task_band(run: Run, length: int, stray: set[int], look: Look) -> str:
 
 
 def _fit(run: Run, length: int, choices: list[tuple[float, str]]) -> tuple[str, str]:
-    """The first of the choices that has room, by their widths in pixels, and a class for what fits wide cards only."""
+    """Returns a class for what fits wide cards only, and the first choice (width in pixels, markup) that has room."""
     share = (run.end - run.start) / length
     for tight, pixels in (("", _NARROW_PIXELS), (" tight", _WIDE_PIXELS)):
         for width, words in choices:
@@ -109,7 +109,7 @@ def _place(run: Run, length: int) -> str:
 
 
 def _hits(track: Track, demos: Demonstrations, look: Look) -> str:
-    """Invisible columns over all rows that say what happens in them."""
+    """Draws invisible columns over all rows, with tooltips that say what happens in them."""
     length, edges = len(track.demo), column_edges(len(track.demo)).tolist()
     starts = np.array([run.start for run in track.runs])
     columns = []

@@ -1,4 +1,4 @@
-"""How often each skill is used, for how long, and for what."""
+"""Table of how often each skill is used, for how long, and for what."""
 
 import numpy as np
 from jaxtyping import Int
@@ -16,7 +16,7 @@ _MAX_BINS = 24
 def draw_usage(
     found: Segments, demos: Demonstrations, served: Int[np.ndarray, "skills tasks"] | None, num_skills: int, look: Look
 ) -> str:
-    """A table with one row for each skill that is used, the most used first."""
+    """Draws a table with one row for each skill that is used, the most used first."""
     skills = np.concatenate(found.skills)
     durations = segment_lengths(found)
     used = np.bincount(skills, minlength=num_skills)
@@ -49,7 +49,7 @@ def draw_usage(
 
 
 def segment_lengths(found: Segments) -> NDArray[np.int64]:
-    """Steps of every segment of every demonstration, in order."""
+    """Returns the length in steps of every segment of every demonstration, in order."""
     edges = [
         np.diff([0, *inner.tolist(), len(p)]) for inner, p in zip(found.boundaries, found.boundary_probs, strict=True)
     ]
@@ -57,7 +57,7 @@ def segment_lengths(found: Segments) -> NDArray[np.int64]:
 
 
 def _bin_edges(durations: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole steps; the longest hundredth of segments goes into the last bin, so that it does not squeeze the others."""
+    """Returns edges at whole steps; the last bin takes the longest hundredth of segments, lest it squeezes others."""
     longest = max(int(np.quantile(durations, 0.99)), 2)
     width = -(-longest // _MAX_BINS)
     return np.arange(1, longest + width + 1, width)

@@ -12,13 +12,14 @@ from compile_il.worlds.glyphs import COLORS
 from compile_il.worlds.reacher import LINK_LENGTH, TARGET_RADIUS
 
 _LANES, _LANE_WIDTH = (0, 1, -1, 2, -2), 0.1
-"""Segments run side by side where they share cells, as the lines of a city's underground do on its map."""
+"""Lanes that paths of segments take in turn, and their width in cells: where segments share cells, they run side by
+side, as the lines of a city's underground do on its map."""
 _MAX_POINTS = 400
 _MAX_SEGMENTS = 40
 
 
 def draw_maze(demo: Demonstration, runs: list[Run], words: str) -> str:
-    """Walls, objects and the player as they were at first, and the path since."""
+    """Draws walls, objects and the player as they were at first, and the path since."""
     first = demo.observations[0]
     num_rows, num_columns, num_channels = first.shape
     walls = [
@@ -54,7 +55,7 @@ def draw_maze(demo: Demonstration, runs: list[Run], words: str) -> str:
 
 
 def draw_arm(demo: Demonstration, runs: list[Run], words: str) -> str:
-    """Targets, the trail of the tip, and the arm where it ended; lengths in units of a hundredth."""
+    """Draws targets, the trail of the tip, and the arm where it ended; lengths in hundredths of the world's unit."""
     reach = 2 * LINK_LENGTH
     side = 200 * reach * 1.05
 
@@ -81,7 +82,7 @@ def draw_arm(demo: Demonstration, runs: list[Run], words: str) -> str:
 
 
 def _corners(cells: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The same path without the points in the middle of straight pieces."""
+    """Returns the same path without the points in the middle of straight pieces."""
     if len(cells) < 3:
         return cells
     steps = np.diff(cells, axis=0)
@@ -90,13 +91,13 @@ def _corners(cells: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _beside(cell: NDArray[np.floating], first: NDArray[np.uint8]) -> float:
-    """How far a number moves aside where it would hide an object."""
+    """Returns how far, in cells, a number moves aside where it would hide an object."""
     column, row = cell.astype(int)
     return 0.34 if first[row, column, :-2].any() else 0.0
 
 
 def _numbered(place: NDArray[np.floating], run: Run, radius: float) -> str:
-    """The end of a segment: a dot that bears the skill's number."""
+    """Draws the end of a segment: a dot that bears the skill's number."""
     x, y = place.tolist()
     dot = tag("circle", cx=x, cy=y, r=radius, class_="fill")
     digits = tag("text", str(run.code), x=x, y=y, dy=".35em", font_size=1.25 * radius, class_="on")
@@ -110,6 +111,6 @@ def _player(x: float, y: float) -> str:
 
 
 def _course(runs: list[Run]) -> str:
-    """The skills in order, in words."""
+    """Returns the skills in order, in words."""
     named = ", then ".join(f"skill {run.code}" for run in runs[:12])
     return named + (" and so on" if len(runs) > 12 else "")
