@@ -28,13 +28,14 @@ from compile_il.worlds import GridWorld
 
 
 class FixedOrder(NamedTuple):
-    """Pick-ups of the same two objects in the same order, to be cut into three."""
+    """Kind of demonstrations that pick up the same two objects in the same order, to be cut into three segments."""
 
     size: int
-    """Of the grid."""
+    """Cells along a side of the grid."""
     shortest: int
+    """Fewest steps of a demonstration that is kept."""
     longest: int
-    """Steps of the demonstrations that are kept."""
+    """Most steps of a demonstration that is kept."""
 
 
 FIXED_ORDERS = {"fixed-order": FixedOrder(16, 16, 24), "fixed-order-short": FixedOrder(10, 3, 42)}
@@ -42,24 +43,24 @@ FIXED_ORDERS = {"fixed-order": FixedOrder(16, 16, 24), "fixed-order-short": Fixe
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Several weights and kinds of data."""
+    """Train with several weights of the duration factor, on several kinds of data."""
 
     out: Path
     """Result file."""
     data: tuple[str, ...] = ("grid-pickup", "grid-visit", "reacher", *FIXED_ORDERS)
-    """Worlds, and kinds of a fixed order."""
+    """Names of worlds, and fixed-order or fixed-order-short."""
     weights: tuple[float | None, ...] = (0.0, None, 1.0)
     """Weights of the duration factor; None is learned, as by default."""
     num_iterations: int = 3000
-    """Steps of training."""
+    """Number of training steps."""
     num_seeds: int = 5
-    """Models for each weight and kind of data."""
+    """Number of models for each weight and kind of data."""
     num_test: int = 1024
-    """Demonstrations that they are scored on."""
+    """Number of demonstrations that models are scored on."""
 
 
 def main(run: Run) -> None:
-    """Trains and scores everything, and writes."""
+    """Trains and scores all models, and writes the result file."""
     measurement = Measurement()
     figures: dict[str, Any] = {}
     for name in run.data:
@@ -82,7 +83,7 @@ def main(run: Run) -> None:
 
 
 def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrations:
-    """Pick-ups of the types 0 and 1, always in this order, in levels that hold one of each."""
+    """Makes demonstrations that pick up the types 0 and 1, in this order, in levels that hold one of each."""
     world = GridWorld(kind="pickup", num_tasks=2, num_types=2, num_objects=2, distinct_types=True, size=kind.size)
     demos = demonstrate(world, num_demos=8 * num_demos, seed=seed)  # half are in order, and not all of a good length
     assert demos.truth.codes is not None, "worlds know their codes"
@@ -93,7 +94,7 @@ def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrat
 
 
 def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
-    """The weight, boundary scores, and how many demonstrations have a segment of one step, found and in truth."""
+    """Returns the weight, boundary scores, and the shares of demonstrations with a one-step segment, found and true."""
     found, true = model.segment(demos), demos.truth.boundaries
     scores = model.score(demos)
     assert true is not None, "worlds know their boundaries"

@@ -24,22 +24,22 @@ GOAL = 0.99
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One world, several seeds one after the other."""
+    """Train for a given time in one world, several seeds one after the other."""
 
     out: Path
     """Result file."""
     world: str = "grid-pickup"
     """Name of the world."""
     seconds: float = 60.0
-    """Training time, compilation included, scoring not."""
+    """Seconds of training, compilation included, scoring not."""
     every: int = 25
-    """Iterations between looks at validation levels."""
+    """Number of iterations between looks at validation levels."""
     num_seeds: int = 5
-    """Runs."""
+    """Number of runs."""
 
 
 def main(run: Run) -> None:
-    """Trains, scores and writes."""
+    """Trains and scores all seeds, and writes the result file."""
     measurement = Measurement()
     validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
     seeds = range(run.num_seeds)
@@ -49,12 +49,12 @@ def main(run: Run) -> None:
 
 
 def settings(seed: int) -> Config:
-    """The defaults, but with a rate that stays: how many iterations there will be is not known beforehand."""
+    """Returns the defaults, but with a constant rate: how many iterations there will be is not known beforehand."""
     return Config(seed=seed, cooldown=0.0)
 
 
 def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]:
-    """One training: when it reached the goal on validation levels, and scores on test levels at its end."""
+    """Trains one seed; returns when it reached the goal on validation levels, and final scores on test levels."""
     config = settings(seed)
     trainer = Trainer(config, make_source(run.world, config))
     state, iteration, spent, reached = trainer.start(), 0, 0.0, None

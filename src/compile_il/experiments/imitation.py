@@ -35,25 +35,25 @@ NUM_VALIDATION = 256
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One world and one set of settings."""
+    """Train in one world with one set of settings."""
 
     world: str
     """Name of the world."""
     out: Path
     """Result file."""
     test_tasks: tuple[int, ...] = (3, 5)
-    """Tasks of the demonstrations that the models are scored on."""
+    """Numbers of tasks that the models are scored on."""
     num_checks: int = 8
-    """How often the models are scored on validation levels while they train."""
+    """Number of times that the models are scored on validation levels while they train."""
     seconds: float = 500.0
-    """Training stops after this time, whatever the number of iterations."""
+    """Seconds after which training stops, at the next check, whatever the number of iterations."""
     also_exact: bool = False
     """Score by the exact decoder too, where inference is relaxed."""
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=lambda: AT_PAPER_SIZES)
 
 
 def main(run: Run) -> None:
-    """Trains, scores and writes."""
+    """Trains and scores all seeds, and writes the result file."""
     measurement = Measurement()
     trainer = Trainer(run.config, make_source(run.world, run.config))
     state, curve = train_with_checks(trainer, run)
@@ -91,7 +91,7 @@ def main(run: Run) -> None:
 
 
 def train_with_checks(trainer: Trainer, run: Run) -> tuple[Trained, list[dict[str, Any]]]:
-    """The trained state, and scores on validation levels on the way; scoring does not count as training time."""
+    """Returns the trained state, and scores on validation levels on the way; scoring is no training time."""
     total = run.config.num_iterations
     marks = {int(mark) for mark in np.geomspace(min(100, total), total, run.num_checks)} | {total}
     validation = {
@@ -116,7 +116,7 @@ def train_with_checks(trainer: Trainer, run: Run) -> tuple[Trained, list[dict[st
 
 
 def check_seeds(trainer: Trainer, state: Trained, demos: Demonstrations, tasks: int) -> dict[str, list[float]]:
-    """Scores of each seed."""
+    """Returns scores of boundaries by name, each with a value for every seed."""
     count: SegmentCount = tasks if trainer.settled.num_segments is not None else "unknown"
     scores = [model.score(demos, count) for model in trainer.models(state)]
     names = ("boundary_accuracy", "f1", "count_accuracy")
@@ -124,7 +124,7 @@ def check_seeds(trainer: Trainer, state: Trained, demos: Demonstrations, tasks: 
 
 
 def held_out_likelihood(model: Model, trainer: Trainer) -> float:
-    """By which one of several seeds would be kept."""
+    """Returns the mean log-likelihood of held-out demonstrations, by which one of several seeds would be kept."""
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
     return float(model.segment(held_out).log_likelihood.mean())
 

@@ -38,7 +38,7 @@ from compile_il.sources import make_source, training_world
 from compile_il.train import Trainer, train_all
 
 NUM_THINGS = 10
-"""Object types of a grid, and targets of the reacher."""
+"""Number of object types of a grid, and of targets of the reacher."""
 MANY_SKILLS = 32
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -48,33 +48,33 @@ WAYS: dict[str, dict[str, Any]] = {
     "effects": {"effects": True},
     "effects, untrained": {"effects": True, "num_iterations": 1, "learning_rate": 1e-12},
 }
-"""Settings of each."""
+"""Settings of each way of training, by its name."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One world."""
+    """Train in several ways in one world."""
 
     world: str
     """Name of the world."""
     out: Path
     """Result file."""
     ways: tuple[str, ...] = tuple(WAYS)
-    """Which."""
+    """Names of the ways of training."""
     num_iterations: int = 3000
-    """Steps of training."""
+    """Number of training steps."""
     num_seeds: int = 5
-    """Models of each."""
+    """Number of models of each way."""
     num_demos: int = 20_000
-    """Demonstrations for the way with labels; the others get fresh ones."""
+    """Number of demonstrations for the way with labels; the others get fresh ones."""
     share_labelled: float = 0.01
-    """Of those that come with codes."""
+    """Share of the demonstrations for the way with labels that come with codes."""
     num_test: int = 1024
-    """Demonstrations that all are scored on."""
+    """Number of demonstrations that all models are scored on."""
 
 
 def main(run: Run) -> None:
-    """Trains and scores everything; writes after each."""
+    """Trains and scores all models; writes the result file after each way."""
     measurement = Measurement()
     test = demonstrate(run.world, num_demos=run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def main(run: Run) -> None:
 
 
 def labelled(run: Run) -> Demonstrations:
-    """Demonstrations of which a few come with the codes of their segments in order."""
+    """Makes demonstrations of which a few come with the codes of their segments in order."""
     world = training_world(run.world, num_tasks=3)
     demos = demonstrate(world, num_demos=run.num_demos, seed=VALIDATION_SEED)
     truth = demos.truth
@@ -101,7 +101,7 @@ def labelled(run: Run) -> Demonstrations:
 def train_and_score(
     source: Demonstrations | str, config: Config, test: Demonstrations, *, merge: bool
 ) -> dict[str, Any]:
-    """Scores of each seed, and of the one with the best held-out likelihood."""
+    """Trains; returns scores of each seed, and of the one with the best held-out likelihood."""
     trainer = Trainer(config, make_source(source, config))
     models = train_all(trainer)
     held_out = trainer.source.held_out.with_labels()
@@ -111,7 +111,7 @@ def train_and_score(
 
 
 def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, merge: bool) -> dict[str, float]:
-    """All scores of one model."""
+    """Returns all scores of one model; its skills are merged into groups first if asked for."""
     labels: Labels = model.segment(test).labels
     if merge:
         group = merged(model, held_out)
@@ -125,7 +125,7 @@ def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, me
 
 
 def merged(model: Model, demos: Demonstrations) -> NDArray[np.int64]:
-    """The group of each skill, by how differently two skills rate the actions of the same steps."""
+    """Returns the group of each skill; skills that rate the actions of the same steps alike share a group."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 

@@ -1,8 +1,8 @@
-"""The toy task trained as one writes it down first: Python loops over time steps and segments.
+"""The toy task, trained as one would write it down first: Python loops over time steps and segments.
 
 The model is that of the official toy code (github.com/tkipf/compile), with its departures from the paper: an end symbol
-as an input of its own, a readout that averages encodings and passes them through a hidden layer, and a Poisson prior
-one position too far, and padding that is not masked: boundaries may lie in it, and zeros there are to be reconstructed.
+as an input of its own, a readout that averages encodings and passes them through a hidden layer, a Poisson prior one
+position too far, and padding that is not masked: boundaries may lie in it, and zeros there are to be reconstructed.
 Its settings: batches of 512, 64 units, codes of 32 numbers, Adam at 1e-2, both weights 0.1, temperature 1, rate 3; and
 initial weights as PyTorch draws them. `mask_padding` mends the last departure, which makes the baseline a stronger one.
 
@@ -23,7 +23,7 @@ NUM_SYMBOLS, NUM_SEGMENTS, MAX_REPEATS, HIDDEN_DIM, CODE_DIM = 5, 3, 4, 64, 32
 LEARNING_RATE, PRIOR_RATE = 1e-2, 3.0
 NUM_TIMES = NUM_SEGMENTS * MAX_REPEATS + 1
 IMPOSSIBLE = -1e30
-"""Logit of a boundary where there can be none, as in that code."""
+"""Logit of a boundary where there can be none, as in the official code."""
 
 Codes = Literal["gaussian", "categorical"]
 Form = Literal["eager", "cell", "whole"]
@@ -32,14 +32,14 @@ Params = dict[str, Array]
 
 
 class Betas(NamedTuple):
-    """Weights of the divergences; those of the official code where nothing else is said."""
+    """Weights of the divergences of codes and of boundaries from their priors; by default the official code's."""
 
     codes: float = 0.1
     boundaries: float = 0.1
 
 
 class Sequences(NamedTuple):
-    """A batch: symbols from 1, then 0 for the end and for padding."""
+    """A batch of sequences: symbols from 1, then 0 for the end and for padding."""
 
     symbols: Int[Array, "B times"]
     lengths: Int[Array, " B"]
@@ -48,18 +48,18 @@ class Sequences(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What one pass finds."""
+    """What one pass over a batch finds about one segment i."""
 
     boundary_logits: Float[Array, "B times"]
     probs: Float[Array, "B times"]
-    """P(t ∈ C_i)."""
+    """P(t ∈ C_i), the probability that step t belongs to the segment."""
     code_outputs: Float[Array, "B outputs"]
     symbol_logits: Float[Array, "B symbols"]
-    """The same at every step."""
+    """Logits of the segment's symbol, the same at each of its steps."""
 
 
 def draw_sequences(rng: np.random.Generator, num: int, mask_padding: bool) -> Sequences:
-    """Runs of distinct symbols."""
+    """Draws sequences, each of them runs of distinct symbols."""
     tasks = rng.permuted(np.tile(np.arange(1, NUM_SYMBOLS + 1), (num, 1)), axis=1)[:, :NUM_SEGMENTS]
     ends = np.cumsum(rng.integers(1, MAX_REPEATS + 1, (num, NUM_SEGMENTS)), axis=1)
     run = np.sum(np.arange(NUM_TIMES)[None, :, None] >= ends[:, None], axis=2)
@@ -70,7 +70,7 @@ def draw_sequences(rng: np.random.Generator, num: int, mask_padding: bool) -> Se
 
 
 def new_params(key: PRNGKeyArray, codes: Codes) -> Params:
-    """Weights as PyTorch draws them: normal embeddings, all else uniform within 1 / √inputs."""
+    """Draws weights as PyTorch does: normal embeddings, all else uniform within 1 / √inputs."""
     keys = iter(jax.random.split(key, 32))
     params = {"embed": jax.random.normal(next(keys), (NUM_SYMBOLS + 1, HIDDEN_DIM))}
 
@@ -93,17 +93,17 @@ def new_params(key: PRNGKeyArray, codes: Codes) -> Params:
 
 
 def linear(params: Params, name: str, x: Array) -> Array:
-    """A layer by its name."""
+    """Applies the linear layer with this name."""
     return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
 
 
 def two_layers(params: Params, name: str, x: Array) -> Array:
-    """A hidden layer and an output layer, as that code reads boundaries, codes and symbols."""
+    """Applies a hidden and an output layer, as the official code does to get boundaries, codes and symbols."""
     return linear(params, f"{name}.out", jax.nn.relu(linear(params, f"{name}.hidden", x)))
 
 
 def lstm_cell(params: Params, x: Array, hidden: Array, cell: Array) -> tuple[Array, Array]:
-    """One step of the LSTM: its new output and its new cell."""
+    """Makes one step of the LSTM, and returns its new output and its new cell."""
     gates = linear(params, "lstm.input", x) + linear(params, "lstm.state", hidden)
     write, keep, new, show = jnp.split(gates, 4, axis=-1)
     cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
@@ -111,7 +111,7 @@ def lstm_cell(params: Params, x: Array, hidden: Array, cell: Array) -> tuple[Arr
 
 
 def encode(params: Params, inputs: Array, mask: Array, step: Callable[..., Any]) -> Array:
-    """One pass of the LSTM, a call for each time."""
+    """Runs the LSTM over a batch, with a call for each time, and returns its outputs; where `mask` is 0 it forgets."""
     hidden = cell = jnp.zeros((inputs.shape[0], HIDDEN_DIM))
     encodings = []
     for t in range(NUM_TIMES):
@@ -122,12 +122,12 @@ def encode(params: Params, inputs: Array, mask: Array, step: Callable[..., Any])
 
 
 def segment_probs(earlier: list[Array], boundary: Array) -> Array:
-    """P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t), with cumulative sums F."""
+    """P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t), with F the cumulative sums of the boundaries."""
     return (1 - jnp.cumsum(boundary, axis=1)) * open_mask(earlier, boundary)
 
 
 def open_mask(earlier: list[Array], like: Array) -> Array:
-    """Π_{j<i} F_j(t)."""
+    """Π_{j<i} F_j(t), with F the cumulative sums of the earlier boundaries: whether all of them have come by time t."""
     mask = jnp.ones_like(like)
     for boundary in earlier:
         mask = mask * jnp.cumsum(boundary, axis=1)
@@ -135,7 +135,7 @@ def open_mask(earlier: list[Array], like: Array) -> Array:
 
 
 def forward(params: Params, batch: Sequences, keys: Key[Array, " n"] | None, step: Callable[..., Any]) -> list[Segment]:
-    """Segment by segment; without keys everything is discrete, or a mean."""
+    """Finds segment by segment; without keys everything is discrete, or a mean."""
     times = jnp.arange(NUM_TIMES)
     allowed = (times > 0) & (times <= batch.last[:, None])
     inputs, end = params["embed"][batch.symbols], (times == batch.lengths[:, None]).astype(jnp.float32)
@@ -156,19 +156,19 @@ def forward(params: Params, batch: Sequences, keys: Key[Array, " n"] | None, ste
 
 
 def sample(logits: Array, key: PRNGKeyArray | None) -> Array:
-    """A relaxed sample, or without a key the most probable value."""
+    """Draws a relaxed sample; without a key, returns the most probable value, one-hot."""
     if key is None:
         return jax.nn.one_hot(jnp.argmax(logits, axis=1), logits.shape[1])
     return jax.nn.softmax(logits + jax.random.gumbel(key, logits.shape))
 
 
 def is_categorical(outputs: Array) -> bool:
-    """Gaussian codes have a mean and a log-variance for each number."""
+    """Whether outputs are those of categorical codes; Gaussian ones have a mean and a log-variance for each number."""
     return outputs.shape[1] == CODE_DIM
 
 
 def sample_code(outputs: Array, key: PRNGKeyArray | None) -> Array:
-    """A code; without a key the most probable one, or the mean."""
+    """Draws a code; without a key, returns the most probable one, or the mean."""
     if is_categorical(outputs):
         return sample(outputs, key)
     mean, log_variance = jnp.split(outputs, 2, axis=1)
@@ -176,7 +176,7 @@ def sample_code(outputs: Array, key: PRNGKeyArray | None) -> Array:
 
 
 def code_kl(outputs: Array) -> Array:
-    """KL to the prior, for each sequence; without the constant log K."""
+    """KL of codes to their prior, for each sequence; that of categorical ones without the constant log K."""
     if is_categorical(outputs):
         log_q = jax.nn.log_softmax(outputs)
         return jnp.sum(jnp.exp(log_q) * log_q, axis=1)
@@ -185,7 +185,7 @@ def code_kl(outputs: Array) -> Array:
 
 
 def boundary_kl(logits: Array) -> Array:
-    """KL of the first boundary to the Poisson, for each sequence."""
+    """KL of the first boundary to the Poisson prior, for each sequence."""
     log_q, counts = jax.nn.log_softmax(logits), jnp.arange(1.0, NUM_TIMES + 1)
     log_p = jax.nn.log_softmax(counts * jnp.log(PRIOR_RATE) - jax.lax.lgamma(counts + 1))
     return jnp.sum(jnp.where(log_q > IMPOSSIBLE / 2, jnp.exp(log_q) * (log_q - log_p), 0.0), axis=1)
@@ -194,7 +194,7 @@ def boundary_kl(logits: Array) -> Array:
 def loss_of(
     params: Params, batch: Sequences, key: PRNGKeyArray, betas: Betas, *, step: Callable[..., Any]
 ) -> Float[Array, ""]:
-    """Reconstruction and divergences, in the mean over sequences."""
+    """Returns the loss, reconstruction and weighted divergences, in the mean over sequences."""
     segments = forward(params, batch, jax.random.split(key, 2 * NUM_SEGMENTS), step)
     counted = jnp.arange(NUM_TIMES) < batch.last[:, None]
     loss = betas.boundaries * NUM_SEGMENTS * boundary_kl(segments[0].boundary_logits)
@@ -207,7 +207,7 @@ def loss_of(
 
 @jax.jit
 def correct(params: Params, batch: Sequences) -> Bool[Array, "B times"]:
-    """Whether each symbol is repeated where everything is discrete; not timed, hence compiled."""
+    """Whether each symbol is reconstructed where everything is discrete; not timed, hence compiled."""
     segments = forward(params, batch, None, lstm_cell)
     which = jnp.argmax(jnp.stack([segment.probs for segment in segments]), axis=0)
     guesses = jnp.stack([jnp.argmax(segment.symbol_logits, axis=1) for segment in segments], axis=1)
@@ -216,7 +216,7 @@ def correct(params: Params, batch: Sequences) -> Bool[Array, "B times"]:
 
 @functools.cache
 def make_update(form: Form) -> tuple[optax.GradientTransformation, Callable[..., tuple[Params, Any]]]:
-    """The optimiser, and a step of it."""
+    """Returns the optimiser, and the function that makes a step of it."""
     optimiser = optax.adam(LEARNING_RATE)
     loss = functools.partial(loss_of, step=jax.jit(lstm_cell) if form == "cell" else lstm_cell)
 
@@ -228,11 +228,11 @@ def make_update(form: Form) -> tuple[optax.GradientTransformation, Callable[...,
 
 
 class PlainToy:
-    """A training under way.
+    """A training of the toy model under way.
 
     Args:
-      codes: the official code's default is "gaussian".
-      mask_padding: whether to mend its treatment of padding.
+      codes: kind of codes; the official code's default is "gaussian".
+      mask_padding: whether to mend the official code's treatment of padding.
       form: what is compiled.
       batch_size: sequences in each iteration.
       betas: weights of the divergences.
@@ -248,13 +248,13 @@ class PlainToy:
         self.state = optimiser.init(self.params)
 
     def step(self, iteration: int) -> Params:
-        """One update, on fresh sequences."""
+        """Makes one update, on fresh sequences, and returns the new parameters."""
         batch = draw_sequences(self.rng, self.batch_size, self.mask_padding)
         key = jax.random.fold_in(self.noise_key, iteration)
         self.params, self.state = self._update(self.params, self.state, batch, key, self.betas)
         return self.params
 
     def accuracy(self, batch: Sequences) -> float:
-        """Share of symbols that are repeated."""
+        """Returns the share of symbols, padding left out, that are reconstructed."""
         real = np.arange(NUM_TIMES) < np.asarray(batch.lengths)[:, None]
         return float(np.asarray(correct(self.params, batch))[real].mean())

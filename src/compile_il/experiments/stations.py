@@ -37,26 +37,26 @@ WAYS = ("few demonstrations", "many demonstrations", "told", "grouped")
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """All ways."""
+    """Train in several ways among the stations."""
 
     out: Path
     """Result file."""
     ways: tuple[str, ...] = WAYS
-    """Which."""
+    """Names of the ways of training."""
     num_iterations: int = 6000
-    """Steps of each training."""
+    """Number of steps of each training."""
     num_seeds: int = 5
-    """Models of each, one after the other."""
+    """Number of models of each way, one after the other."""
     num_few: int = 300
-    """Demonstrations where they are few."""
+    """Number of demonstrations where they are few."""
     num_many: int = 2000
-    """Demonstrations where they are many."""
+    """Number of demonstrations where they are many."""
     num_test: int = 500
-    """Demonstrations that all are scored on."""
+    """Number of demonstrations that all models are scored on."""
 
 
 def main(run: Run) -> None:
-    """Trains and scores everything; writes after each."""
+    """Trains and scores all models; writes the result file after each seed."""
     measurement = Measurement()
     many, test = station_demos(run.num_many, seed=0), station_demos(run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {way: {"seeds": []} for way in run.ways}
@@ -70,7 +70,7 @@ def main(run: Run) -> None:
 
 
 def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstrations:
-    """A point that goes to stations one after the other, and opens or closes its gripper at each."""
+    """Makes demonstrations of a point that goes from station to station, and opens or closes its gripper at each."""
     rng = np.random.default_rng(seed)
     observations, actions, boundaries, codes = [], [], [], []
     for _ in range(num_demos):
@@ -96,7 +96,7 @@ def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstratio
 
 
 def _stations_to_visit(rng: np.random.Generator, number: int) -> list[int]:
-    """None is visited twice in a row."""
+    """Draws the stations to visit, none of them twice in a row."""
     tasks: list[int] = []
     while len(tasks) < number:
         task = int(rng.integers(len(STATIONS)))
@@ -106,7 +106,7 @@ def _stations_to_visit(rng: np.random.Generator, number: int) -> list[int]:
 
 
 def train(way: str, many: Demonstrations, config: Config, num_few: int) -> Model:
-    """A model that is trained in one of the ways."""
+    """Returns a model that is trained in one of the ways."""
     if way == "few demonstrations":
         return _trained(many[:num_few], config)
     if way == "told":
@@ -124,7 +124,7 @@ def _trained(demos: Demonstrations, config: Config) -> Model:
 
 
 def grouped_by_ends(found: Segments, demos: Demonstrations, num_groups: int, seed: int) -> list[NDArray[np.int64]]:
-    """For each segment in order, the group of the place where it ends, by k-means."""
+    """Returns, for each demonstration, the group of the place where each segment ends, by k-means."""
     from scipy.cluster.vq import kmeans, vq
 
     ends = [
@@ -135,7 +135,7 @@ def grouped_by_ends(found: Segments, demos: Demonstrations, num_groups: int, see
 
 
 def describe(model: Model, test: Demonstrations) -> dict[str, float]:
-    """Scores, and the likelihood, of demonstrations that training has not seen."""
+    """Returns scores and mean log-likelihood on demonstrations that training has not seen."""
     found = model.segment(test)
     return {
         **label_scores(found.labels, test),

@@ -29,19 +29,19 @@ SMALL = Config(num_iterations=2000, batch_size=64, hidden_dim=64, policy_layers=
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Several floors."""
+    """Train LSTM surprisal with several floors on the spread of actions."""
 
     out: Path
     """Result file."""
     floors: tuple[float, ...] = (0.05, 0.25, 1.0)
-    """Least spreads, in standard deviations of the data's actions."""
+    """Floors, the least spreads of actions, in standard deviations of the data's actions."""
     num_levels: int = 512
-    """That models are scored on."""
+    """Number of levels that models are scored on."""
     config: Annotated[Config, tyro.conf.arg(name="")] = SMALL
 
 
 def main(run: Run) -> None:
-    """Trains, scores and writes."""
+    """Trains and scores all models, and writes the result file."""
     measurement = Measurement()
     demos = demonstrate("reacher", num_demos=run.num_levels, num_tasks=TASKS, seed=VALIDATION_SEED)
     figures = []

@@ -39,28 +39,28 @@ SLOWER_FORMS: tuple[Form, ...] = ("cell", "eager")
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Several seeds, each with our engine and with the plain loop."""
+    """Train several seeds of the toy task, each with our engine and with the plain loop."""
 
     out: Path
     """Result file."""
     batch_size: int = 512
-    """Demonstrations of an iteration, and of an evaluation."""
+    """Number of demonstrations in an iteration, and in an evaluation."""
     codes: Codes = "gaussian"
-    """Of both; the official code's default."""
+    """Kind of codes on both sides, by default the official code's."""
     betas: tuple[tuple[float, float], ...] = ((0.1, 0.1), (0.001, 0.3))
-    """Weights of the codes' and of the boundaries' divergence, each pair for both: first the official code's, then
-    those chosen for our engine on other seeds."""
+    """Weights of the codes' and of the boundaries' divergence, each pair for both sides: first the official code's,
+    then those chosen for our engine on other seeds."""
     every: int = 1
-    """Iterations between evaluations."""
+    """Number of iterations between evaluations."""
     most: int = 60
-    """Iterations after which to give up."""
+    """Number of iterations after which to give up."""
     num_seeds: int = 20
-    """Runs of each, for each pair of weights."""
+    """Number of runs of each side, for each pair of weights."""
     num_timed: int = 5
-    """Iterations of the slower forms of the plain loop, after a first one that compiles."""
+    """Number of timed iterations of the slower forms of the plain loop, after a first one that compiles."""
 
     def config(self, betas: Betas) -> Config:
-        """Settings of our engine."""
+        """Returns the settings of our engine, with these weights of the divergences."""
         return Config(
             inference="relaxed",
             codes=self.codes,
@@ -74,7 +74,7 @@ class Run:
 
 
 def main(run: Run) -> None:
-    """Trains everything; writes after each seed, so that what was measured is kept if a run is stopped."""
+    """Trains both sides; writes the file after each seed, so that what was measured is kept if a run is stopped."""
     measurement = Measurement()
     figures: dict[str, Any] = {"comparisons": [], "plain_forms": {}}
     config = dataclasses.asdict(run) | {"out": run.out.name, "goal": GOAL, "learning_rate": LEARNING_RATE}
@@ -114,7 +114,7 @@ class Ours:
         self.starts = Trainer(dataclasses.replace(config, num_seeds=run.num_seeds), self.trainer.source).start()
 
     def train(self, seed: int) -> dict[str, Any]:
-        """One seed."""
+        """Trains one seed until the criterion holds, and returns what `until_goal` measured."""
         state = [jax.tree.map(lambda leaf: leaf[seed : seed + 1].copy(), self.starts)]
         numbers = itertools.count()
 
@@ -131,12 +131,12 @@ class Ours:
 
 @functools.cache
 def evaluation_batch(size: int, number: int) -> Demonstrations:
-    """Demonstrations that no training has seen; each seed is shown the same ones, in the same order."""
+    """Makes demonstrations that no training has seen; each seed is shown the same ones, in the same order."""
     return demonstrate("symbols", num_demos=size, seed=TEST_SEED + number)
 
 
 class Plain:
-    """The plain loop, compiled once."""
+    """The plain loop, compiled once for all seeds."""
 
     def __init__(self, run: Run, betas: Betas, form: Form = "whole"):
         began = time.perf_counter()
@@ -145,13 +145,13 @@ class Plain:
         self.setup_seconds = time.perf_counter() - began
 
     def train(self, seed: int) -> dict[str, Any]:
-        """One seed."""
+        """Trains one seed until the criterion holds, and returns what `until_goal` measured."""
         toy, rng = self.new(seed), np.random.default_rng(TEST_SEED)
         return until_goal(self.run, toy.step, lambda: toy.accuracy(draw_sequences(rng, self.run.batch_size, False)))
 
 
 def until_goal(run: Run, step: Callable[[int], Any], accuracy: Callable[[], float]) -> dict[str, Any]:
-    """Iterations until the criterion holds, with the time they take; that of evaluations does not count."""
+    """Counts and times iterations until the criterion holds or `run.most` are done; evaluations are not timed."""
     times, accuracies = [], []
     for iteration in range(run.most):
         times.append(seconds_of(step, iteration))
@@ -171,14 +171,14 @@ def until_goal(run: Run, step: Callable[[int], Any], accuracy: Callable[[], floa
 
 
 def seconds_of(step: Callable[[int], Any], iteration: int) -> float:
-    """Time of one iteration, waited for."""
+    """Returns the seconds of one iteration, whose end is waited for."""
     began = time.perf_counter()
     jax.block_until_ready(step(iteration))
     return time.perf_counter() - began
 
 
 def time_form(run: Run, form: Form) -> dict[str, float]:
-    """Time of an iteration of the plain loop, and of what comes before."""
+    """Returns the seconds of an iteration of the plain loop, and those of compiling it before."""
     jax.clear_caches()
     plain = Plain(run, Betas(), form)
     toy = plain.new(0)

@@ -46,25 +46,25 @@ SMALL = Config(
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Several weights of the prior."""
+    """Train with told Gaussian codes and several weights of the boundaries' prior."""
 
     out: Path
     """Result file."""
     weights: tuple[float, ...] = (0.1, 0.01)
-    """Of the boundaries' divergence from their prior."""
+    """Weights of the boundaries' divergence from their prior."""
     num_levels: int = 512
-    """That models are looked at on, levels for choosing."""
+    """Number of validation levels on which it is looked where boundaries lie."""
     num_types: int = 4
-    """Of targets."""
+    """Number of types of targets."""
     expert_gain: float = 1.0
-    """At 1 the arm slows down before a touch, at 4 it does not."""
+    """How hard the expert pulls; at 1 the arm slows down before a touch, at 4 it does not."""
     num_checks: int = 12
-    """How often, in equal distances."""
+    """Number of looks at boundaries in the course of a training, in equal distances."""
     config: Annotated[Config, tyro.conf.arg(name="")] = SMALL
 
 
 def main(run: Run) -> None:
-    """Trains, looks where boundaries lie, and writes after each weight."""
+    """Trains, looks where boundaries lie, and writes the result file after each weight."""
     measurement = Measurement()
     most = min(run.num_types, ReacherWorld.max_targets)
     world = ReacherWorld(num_types=run.num_types, max_targets=most, expert_gain=run.expert_gain)
@@ -83,7 +83,7 @@ def main(run: Run) -> None:
 
 
 def watch(config: Config, world: ReacherWorld, demos: Demonstrations, num_checks: int) -> list[dict[str, Any]]:
-    """Where boundaries lie in the course of one training; shares have an entry for each seed."""
+    """Returns where boundaries lie in the course of one training; shares have an entry for each seed."""
     trainer, curve = Trainer(config, make_source(world, config)), []
     marks = {int(mark) for mark in np.linspace(0, config.num_iterations, num_checks + 1)}
     state = trainer.start()
@@ -97,7 +97,7 @@ def watch(config: Config, world: ReacherWorld, demos: Demonstrations, num_checks
 
 
 def offsets(model: Model, demos: Demonstrations) -> np.ndarray:
-    """By how many steps boundaries that are found are late, first with first; those that are missing lie at the end."""
+    """Returns by how many steps found boundaries are late, first against first; missing ones lie at the end."""
     truth = demos.truth.boundaries
     assert truth is not None, "worlds know their boundaries"
     found = model.segment(demos.with_labels()).boundaries
@@ -106,7 +106,7 @@ def offsets(model: Model, demos: Demonstrations) -> np.ndarray:
 
 
 def shares(late: np.ndarray) -> dict[str, float]:
-    """How many boundaries are in their place, a step off, and elsewhere."""
+    """Returns the shares of boundaries that are in their place, a step early, a step late, and elsewhere."""
     where = {"hit": late == 0, "early": late == -1, "late": late == 1, "elsewhere": np.abs(late) > 1}
     return {name: round(float(np.mean(chosen)), 4) for name, chosen in where.items()}
 

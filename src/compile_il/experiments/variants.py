@@ -33,22 +33,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Which variants, and how they are trained."""
+    """Train variants of the paper's model on the toy."""
 
     out: Path
     """Result file."""
     variants: tuple[str, ...] = tuple(VARIANTS)
     """Names of variants."""
     num_demos: int = 1024
-    """Unseen demonstrations that models are scored on."""
+    """Number of unseen demonstrations that models are scored on."""
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(
         default_factory=lambda: Config(inference="relaxed", num_segments=3, num_iterations=500, num_seeds=5)
     )
-    """Of all variants."""
+    """Settings that all variants share."""
 
 
 def main(run: Run) -> None:
-    """Trains, scores and writes."""
+    """Trains and scores all variants, and writes the result file."""
     measurement = Measurement()
     figures = {}
     for name in run.variants:
@@ -65,7 +65,7 @@ def main(run: Run) -> None:
 
 
 def score(model: Model, num_demos: int) -> dict[Decoder, dict[str, Any]]:
-    """One model by each decoder that it has."""
+    """Returns the scores of one model by each decoder that it has."""
     decoders: list[Decoder] = ["recognition"] if model.config.codes == "gaussian" else ["recognition", "exact"]
     return {
         decoder: evaluate(model, WORLD, num_tasks=3, num_demos=num_demos, decoder=decoder)._asdict()

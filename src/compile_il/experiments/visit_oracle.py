@@ -34,7 +34,7 @@ from compile_il.worlds import boards
 
 NO_OBJECT = -1
 MAX_TASKS = 8
-"""Where the number of tasks is not known, it is 1 to 8, all with the same probability."""
+"""Most tasks that are considered where their number is not known: 1 to 8, all with the same probability."""
 
 
 class Moves(NamedTuple):
@@ -43,7 +43,7 @@ class Moves(NamedTuple):
     times: Int[np.ndarray, " A"]
     """0, then each step before which the player arrived on an object; the last one is T."""
     weights: Float[np.ndarray, "A A"]
-    """w(t', t)."""
+    """w(t', t) of the module's docstring, for each two of `times`."""
 
 
 class Beliefs(NamedTuple):
@@ -55,14 +55,14 @@ class Beliefs(NamedTuple):
     boundary_probs: Float[np.ndarray, "inner A"]
     """P(b_i = times[a]) for the M - 1 inner boundaries."""
     best: Int[np.ndarray, " inner"]
-    """Boundaries of the most probable list."""
+    """Inner boundaries of the most probable task list."""
     best_prob: float
-    """Its prior probability."""
+    """Prior probability of the most probable task list."""
 
 
 @jax.jit
 def expert_moves(frame: UInt8[Array, "B size size channels"]) -> Int[Array, "B types cells"]:
-    """For each level, as its first frame shows it, the expert's move on each cell towards each type (rule 14)."""
+    """Returns the expert's move on each cell towards each type, for levels given by their first frames (rule 14)."""
 
     def of_type(goals: UInt8[Array, "size size"], walls: UInt8[Array, "size size"]) -> Int[Array, " cells"]:
         flow = boards.flow_to(boards.from_cells(goals == 1), boards.from_cells(walls == 0))
@@ -76,7 +76,7 @@ def expert_moves(frame: UInt8[Array, "B size size channels"]) -> Int[Array, "B t
 
 
 def moves_of(demo: Demonstration, expert: Int[np.ndarray, "types cells"]) -> Moves:
-    """All that a demonstration leaves possible, whatever the number of tasks."""
+    """Returns the moves between objects that a demonstration leaves possible, whatever the number of tasks."""
     frames = demo.observations
     num_types = len(expert)
     cells = frames[:, :, :, num_types + 1].reshape(len(frames), -1).argmax(axis=1)
@@ -110,7 +110,7 @@ def list_prior(counts: Int[np.ndarray, " types"], types: Int[np.ndarray, " A"]) 
 
 
 def believe(moves: Moves, num_tasks: int) -> Beliefs:
-    """Sums over all task lists of a given length, and the best one of them."""
+    """Sums over all task lists of a given length, and finds the most probable one of them."""
     times, weights = moves
     num_times = len(times)
     forward, backward, best = (np.zeros((num_tasks + 1, num_times)) for _ in range(3))
@@ -137,7 +137,7 @@ def believe(moves: Moves, num_tasks: int) -> Beliefs:
 
 
 def observe(demos: Demonstrations) -> list[Moves]:
-    """`moves_of` each demonstration of a visit world."""
+    """Returns the moves, by `moves_of`, of each demonstration of a visit world."""
     first_frames = demos.storage.observations.values[demos.storage.observations.starts]
     experts = np.asarray(expert_moves(first_frames))
     return [moves_of(demo, expert) for demo, expert in zip(demos, experts, strict=True)]
@@ -155,7 +155,7 @@ def likeliest_places(beliefs: Beliefs) -> Int[np.ndarray, " inner"]:
 
 
 def score_known_number(moves: list[Moves], true: list[np.ndarray], num_tasks: int) -> dict[str, Any]:
-    """What an observer reaches who is told the number of tasks: what is expected, and how it turned out."""
+    """Scores an observer who is told the number of tasks: what is expected, and how it turned out."""
     beliefs = [believe(each, num_tasks) for each in moves]
     tops = np.array([b.boundary_probs.max(axis=1) for b in beliefs])
     places = np.array([np.sort(b.boundary_probs.sum(axis=0))[::-1][: num_tasks - 1] for b in beliefs])
@@ -173,7 +173,7 @@ def score_known_number(moves: list[Moves], true: list[np.ndarray], num_tasks: in
 
 
 def score_unknown_number(moves: list[Moves], true: list[np.ndarray]) -> dict[str, float]:
-    """What the most probable list reaches, number of tasks included, where all numbers are as probable before."""
+    """Scores the most probable list, number of tasks included, where all numbers are as probable before."""
     found = []
     for each in moves:
         candidates = [believe(each, num_tasks) for num_tasks in range(1, MAX_TASKS + 1)]
@@ -183,16 +183,16 @@ def score_unknown_number(moves: list[Moves], true: list[np.ndarray]) -> dict[str
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Settings of one run."""
+    """Score a Bayes-optimal observer on grid-visit."""
 
     out: Path
     """Result file."""
     num_demos: int = 1024
-    """Demonstrations for each number of tasks."""
+    """Number of demonstrations for each number of tasks."""
     seed: int = TEST_SEED
-    """Of the demonstrations."""
+    """Seed of the demonstrations."""
     test_tasks: tuple[int, ...] = (3, 5)
-    """Numbers of tasks."""
+    """Numbers of tasks, each with demonstrations of its own."""
 
     def __post_init__(self) -> None:
         if min(self.test_tasks, default=0) < 2:
@@ -200,7 +200,7 @@ class Run:
 
 
 def main(run: Run) -> None:
-    """Observes, scores and writes."""
+    """Observes demonstrations, scores the observer, and writes the result file."""
     measurement = Measurement()
     known, unknown = {}, {}
     for tasks in run.test_tasks:
