@@ -47,7 +47,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def refresh(text: str) -> str:
-    """The text with every table made anew."""
+    """Returns a document's text with every table made anew."""
 
     def make(match: re.Match[str]) -> str:
         return match.group(1) + TABLES[match.group(2)]() + match.group(3)

@@ -1,4 +1,4 @@
-"""Tables of how good things are, made from the files under `results/`, beside what the paper prints."""
+"""Tables of scores, made from the files under `results/`, beside what the paper prints."""
 
 import itertools
 from statistics import mean
@@ -14,7 +14,7 @@ from compile_il.results import read_result
 
 
 def without_labels() -> str:
-    """What both engines find without labels, with three tasks and with five."""
+    """Table of what both engines find without labels, with three tasks and with five, beside the paper."""
     rows, best = [], read_result("visit-oracle")["figures"]["known_number"]
     for world, study, prefix in (
         ("grid-pickup", "figure4", "grid-pickup, "),
@@ -48,11 +48,11 @@ SUMMARY: tuple[tuple[str, StudyName, str], ...] = (
     ("exact", "table1", "exact"),
     ("exact, at most five segments", "table3", "exact, at most 5"),
 )
-"""What of tables 1 to 3 is shown at a glance: a name, the table and its part."""
+"""Rows that sum up tables 1 to 3 of the paper: the name shown, the table and its part."""
 
 
 def reacher_summary() -> str:
-    """Boundaries of tables 1 to 3, after training on three tasks, beside the paper's."""
+    """Table of boundary accuracy in tables 1 to 3, after training on three tasks, beside the paper's."""
     rows = []
     for name, table, model in SUMMARY:
         scores, row = read_result(table)["figures"][model]["scores"], [name]
@@ -65,7 +65,7 @@ def reacher_summary() -> str:
 
 
 def exact_without_labels() -> str:
-    """Scores of the exact engine on unseen levels, after training on three tasks without labels."""
+    """Table of scores of the exact engine on unseen levels, after training on three tasks without labels."""
     rows = []
     for world in ("grid-pickup", "grid-visit", "reacher"):
         for tasks, scores in read_result(f"exact-{world}")["figures"]["scores"].items():
@@ -77,7 +77,7 @@ def exact_without_labels() -> str:
 
 
 def exact_unknown_count() -> str:
-    """The same where neither training nor scoring was told how many segments there are."""
+    """Table of scores of the exact engine where neither training nor scoring was told how many segments there are."""
     rows = []
     for world in ("grid-pickup", "grid-visit", "reacher"):
         told = read_result(f"exact-{world}")["figures"]["scores"]
@@ -89,7 +89,7 @@ def exact_unknown_count() -> str:
 
 
 def visit_oracle() -> str:
-    """What a Bayes-optimal observer who knows world, expert and number of tasks reaches on grid-visit."""
+    """Table of what a Bayes-optimal observer reaches on grid-visit, told the number of tasks and not told it."""
     figures = read_result("visit-oracle")["figures"]
     rows = []
     for tasks, told in figures["known_number"].items():
@@ -101,7 +101,7 @@ def visit_oracle() -> str:
 
 
 def durations() -> str:
-    """What the factor for lengths costs and is good for, by its weight."""
+    """Table of what the factor for lengths costs and is good for, by its weight."""
     rows = []
     for name in ("grid-pickup", "grid-visit", "reacher", "fixed-order", "fixed-order-short"):
         by_weight = read_result(f"durations-{name}")["figures"][name]
@@ -114,7 +114,7 @@ def durations() -> str:
 
 
 def meaning() -> str:
-    """How well skills agree with the things that tasks are about, in several ways of training."""
+    """Table of how well skills agree with the things that tasks are about, in several ways of training."""
     rows = []
     columns = ("agreement", "nmi", "boundary_accuracy")
     for world in ("grid-pickup", "reacher", "grid-visit"):
@@ -128,7 +128,7 @@ def meaning() -> str:
 
 
 def stations() -> str:
-    """How well skills agree with places that tasks are at, and how likely they are."""
+    """Table of how well skills agree with the places that tasks are at, and of the likelihood of unseen data."""
     rows = []
     for way, found in read_result("stations-cpu")["figures"].items():
         columns = ("agreement", "nmi", "boundary_accuracy")
@@ -139,7 +139,7 @@ def stations() -> str:
 
 
 def window() -> str:
-    """Policies with and without a memory, where the world is seen through a window."""
+    """Table of policies with and without a memory, where the world is seen through a window."""
     rows = []
     kinds = (("", "policies that see the present"), ("-recurrent", "policies that remember"))
     both = itertools.product(("exact", "relaxed"), kinds)
@@ -152,7 +152,7 @@ def window() -> str:
 
 
 def relaxed_pickup() -> str:
-    """The paper's model with the paper's settings."""
+    """Table of scores of the paper's model with the paper's settings on grid-pickup."""
     rows = []
     for tasks, scores in read_result("relaxed-grid-pickup-h200")["figures"]["scores"].items():
         columns = ("boundary_accuracy", "reconstruction", "exact_match", "online")
@@ -163,17 +163,17 @@ def relaxed_pickup() -> str:
 
 
 def low_temperatures() -> str:
-    """How far small networks come with low temperatures, by the number of iterations, beside the paper."""
+    """Table of how far small networks come with low temperatures, by the number of iterations, beside the paper."""
     return _boundaries_by_iteration("long", ("0.1", "0.01"), since=500)
 
 
 def low_temperatures_full_width() -> str:
-    """The same for networks as wide as the paper's, with gradients that are cut; of temperature 0.1 only."""
+    """Table of how far networks as wide as the paper's come with a temperature of 0.1 and gradients that are cut."""
     return _boundaries_by_iteration("cut-wide", ("0.1",), since=150)
 
 
 def _boundaries_by_iteration(kind: str, temperatures: tuple[str, ...], since: int) -> str:
-    """Of each seed, on validation levels while it trains, and on test levels at the end; a column a temperature."""
+    """Table of the boundaries found on validation levels while models train, and on test levels at the end."""
     found = {tau: read_result(f"temperature-{tau}-{kind}-cpu")["figures"] for tau in temperatures}
 
     def in_words(rates: list[float]) -> str:
@@ -197,7 +197,7 @@ def _boundaries_by_iteration(kind: str, temperatures: tuple[str, ...], since: in
 
 
 def cut_gradients() -> str:
-    """What short trainings of small networks reach, by temperature and by whether long gradients are cut."""
+    """Table of what short trainings of small networks reach, by temperature and by whether long gradients are cut."""
     rows = []
     for temperature, length in (("1", ""), ("0.1", ""), ("0.01", ""), ("0.01", "-long")):
         sides = [read_result(f"temperature-{temperature}-{side}{length}-cpu")["figures"] for side in ("free", "cut")]
@@ -216,14 +216,14 @@ def cut_gradients() -> str:
 
 
 def at_a_quarter(figures: dict[str, Any]) -> list[float]:
-    """Boundaries on validation levels at the first check after a quarter of a training."""
+    """Returns each seed's boundary accuracy on validation levels at the first check after a quarter of a training."""
     check = next(check for check in figures["curve"] if check["iteration"] >= figures["iterations"] / 4)
     found: list[float] = check["validation"]["3"]["boundary_accuracy"]
     return found
 
 
 def told_gaussian() -> str:
-    """Where boundaries lie while Gaussian codes are told, seed by seed, by the weight of the boundaries' prior."""
+    """Table of where boundaries lie while Gaussian codes are told, seed by seed, by the weight of their prior."""
     weights = ("0.1", "0.01")
     return _where_boundaries_lie(
         {f"weight {weight}": read_result(f"told-gaussian-{weight}-cpu")["figures"][weight] for weight in weights}
@@ -231,14 +231,17 @@ def told_gaussian() -> str:
 
 
 def told_gaussian_experts() -> str:
-    """The same with all ten types of targets, by whether the expert slows down before a touch; every other check."""
+    """Table of where boundaries lie while Gaussian codes are told, with all ten types of targets.
+
+    By whether the expert slows down before a touch; every other check.
+    """
     files = {"slows down": "ten-types", "does not slow down": "hard-expert"}
     curves = {name: read_result(f"told-gaussian-{file}-cpu")["figures"]["0.1"] for name, file in files.items()}
     return _where_boundaries_lie({name: curve[1::2] for name, curve in curves.items()})
 
 
 def _where_boundaries_lie(curves: dict[str, list[dict[str, Any]]]) -> str:
-    """A row for each check of all curves at once."""
+    """Table of where boundaries lie, with a row for each check and columns for each curve."""
     rows = []
     for checks in zip(*curves.values(), strict=True):
         shares = [check[where] for check in checks for where in ("hit", "early")]
@@ -250,7 +253,7 @@ def _where_boundaries_lie(curves: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def variants() -> str:
-    """Variants of the paper's model on the toy, by both decoders."""
+    """Table of variants of the paper's model on the toy, by both decoders."""
     rows = []
     for name, seeds in read_result("variants-cpu")["figures"].items():
         columns = [
@@ -264,13 +267,13 @@ def variants() -> str:
 
 
 def agents() -> str:
-    """Figure 5 in numbers, without the time that each panel took."""
+    """Table of figure 5 in numbers, without the time that each panel took."""
     cells = study_cells(read_result("figure5"))
     return markdown_table(cells.headings[:-1], [row[:-1] for row in cells.rows])
 
 
 def agent_rates() -> str:
-    """Parts of figure 5 that were run with the paper's learning rate too."""
+    """Table of parts of figure 5 that were also run with a learning rate that falls from 0.001, not from 0.0003."""
     slow, fast = (read_result(name)["figures"] for name in ("figure5", "figure5-rate-0.001"))
     rows = [
         [

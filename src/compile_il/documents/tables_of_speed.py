@@ -7,7 +7,7 @@ from compile_il.results import read_result
 
 
 def speed() -> str:
-    """The figures that matter most, each with the table where it is from."""
+    """Table of the speeds that matter most, on one accelerator."""
     exact, relaxed, agents, worlds = (
         read_result(f"speed-{name}-h200") for name in ("exact", "relaxed", "hierarchy", "worlds")
     )
@@ -28,7 +28,7 @@ def speed() -> str:
 
 
 def speed_of_worlds() -> str:
-    """Demonstrations and steps a second, on each machine that was measured."""
+    """Table of demonstrations and steps per second, on each machine that was measured."""
     cpu, gpu = read_result("speed-worlds-cpu"), read_result("speed-worlds-h200")
     rows = []
     for world, figures in cpu["figures"].items():
@@ -45,7 +45,7 @@ def speed_of_worlds() -> str:
 
 
 def speed_of_training(inference: str) -> str:
-    """Milliseconds of a training step and of its parts, at the paper's sizes."""
+    """Table of the milliseconds of a training step and of its parts, at the paper's sizes."""
     result = read_result(f"speed-{inference}-h200")
     columns = list(result["figures"].values())
     rows = [[part, *(f"{column[part]:.2f}" for column in columns)] for part in columns[0]]
@@ -54,7 +54,7 @@ def speed_of_training(inference: str) -> str:
 
 
 def speed_of_agents() -> str:
-    """Environment steps a second of reinforcement learning, those inside of skills counted."""
+    """Table of environment steps per second in reinforcement learning, those inside of skills counted."""
     result = read_result("speed-hierarchy-h200")
     rows = [
         [name, *(f"{found[rate]:,.0f}" for rate in ("with learning", "acting alone", "updates"))]
@@ -66,7 +66,7 @@ def speed_of_agents() -> str:
 
 
 def first_minute() -> str:
-    """How fast training without labels gets anywhere on the processor, one row a seed."""
+    """Table of how fast training without labels gets to 99 % of boundaries on the processor, one row per seed."""
     result = read_result("first-minute-cpu")
     rows = [
         [
@@ -83,7 +83,7 @@ def first_minute() -> str:
 
 
 def symbols() -> str:
-    """Iterations and time to the official toy's criterion, beside a plain loop over time steps in three forms."""
+    """Table of iterations and time to the official toy's criterion, beside a plain loop over time in three forms."""
     figures = read_result("symbols")["figures"]
     rows = []
     for compared in figures["comparisons"]:
