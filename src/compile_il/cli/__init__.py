@@ -38,7 +38,7 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point; mistakes of the user end in one sentence, not in a traceback."""
+    """Runs the command that was typed; mistakes of the user end in one sentence, not in a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:
         print(f"compile-il {importlib.metadata.version('compile-il')}")

@@ -1,4 +1,4 @@
-"""What the commands share: how they speak, and what they refuse."""
+"""What the commands share: how they print, fail and stop, and which numbers they refuse."""
 
 import contextlib
 import shlex
@@ -39,7 +39,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def command_line(arguments: list[str]) -> str:
-    """What to type into a shell to run this program, the way it was started, with some arguments."""
+    """Returns what to type into a shell to run this program, the way it was started, with some arguments."""
     return shlex.join([*_program(), *arguments])
 
 
@@ -53,7 +53,7 @@ def _program() -> list[str]:
 
 
 def check_numbers(num_demos: int, seed: int) -> None:
-    """Refuses numbers of demonstrations and seeds that cannot work."""
+    """Raises an error for a number of demonstrations or a seed that cannot work."""
     if num_demos < 1:
         raise ValueError(f"--num-demos is {num_demos}: ask for at least 1.")
     if not 0 <= seed <= MAX_SEED:
@@ -66,7 +66,7 @@ def say(console: Console, *words: str | tuple[str, str]) -> None:
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """Ends the program with one sentence."""
+    """Prints an error in one sentence and ends the program."""
     say(Console(stderr=True), ("error:", "bold red"), f" {message}")
     sys.exit(code)
 
@@ -76,7 +76,7 @@ def mistakes_told(where: str = "") -> Iterator[None]:
     """A block in which mistakes of the user end the program with one sentence, not with a traceback.
 
     Args:
-      where: begins the sentence.
+      where: what the sentence begins with.
     """
     try:
         yield
@@ -90,7 +90,7 @@ def mistakes_told(where: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def warnings_told() -> Iterator[None]:
-    """A block in which what people are warned of is one sentence, without a place in the code."""
+    """A block in which each `CountWarning` is printed as one sentence, without a place in the code."""
     show = warnings.showwarning
 
     def tell(
@@ -113,13 +113,13 @@ def warnings_told() -> Iterator[None]:
 
 
 def stop(message: str) -> NoReturn:
-    """Ends the program as a shell expects after Ctrl-C."""
+    """Prints a message and ends the program as a shell expects after Ctrl-C."""
     say(Console(stderr=True), ("stopped", "bold"), message)
     sys.exit(130)
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar with a description, counts and times."""
+    """Returns a progress bar with a description, counts and times."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

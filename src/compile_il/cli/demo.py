@@ -18,9 +18,10 @@ DEMO_WORLDS: dict[str, dict[str, Any]] = {
     "grid-pickup": {"num_skills": 32, "num_iterations": 1000},
     "reacher": {"num_skills": 10, "num_iterations": 1000},
 }
-"""Boundaries are right after 400 iterations; skills that can be run need more of them, and more skills."""
+"""Settings of training by world. Boundaries are right after 400 iterations; skills that can be run need more of them,
+and more skills."""
 TEST_TASKS = (3, 5)
-"""Training sees lists of three tasks; lists of five are longer than any it has seen."""
+"""Numbers of tasks to score on. Training sees lists of three; lists of five are longer than any it has seen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,15 +34,15 @@ class Demo:
     out: Path = Path("demo")
     """The folder to write to: demonstrations, runs with their models, and a page for each world."""
     num_demos: int = 512
-    """Unseen demonstrations of 3 tasks, and as many of 5."""
+    """Number of unseen demonstrations of 3 tasks, and as many of 5."""
     num_iterations: Annotated[
         int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: what each world needs)")
     ] = None
     """Steps of training."""
     seed: int = 0
-    """Of training."""
+    """Seed of training."""
     overwrite: bool = False
-    """Replace what an earlier demo left there."""
+    """Replace what an earlier demo left in the folder."""
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then does one world after the other."""
@@ -108,7 +109,7 @@ class Demo:
         return scores
 
     def _unseen(self, world: str, tasks: int) -> "Demonstrations":
-        """The very demonstrations that `evaluate` scores, kept in a file."""
+        """Makes the very demonstrations that `evaluate` scores, and saves them in a file."""
         from compile_il.evaluate import TEST_SEED
         from compile_il.generate import demonstrate
 

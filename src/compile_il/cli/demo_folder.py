@@ -12,9 +12,9 @@ from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER, RUN_FILE
 from compile_il.training_log import EVENTS_FOLDER, LOG_FILE
 
 MARK = "demo.json"
-"""Says that a demo made the folder: a page of the same name that somebody else wrote is not to be replaced."""
+"""File that says that a demo made the folder: a page of the same name that somebody else wrote is not replaced."""
 RESULT_FILE = "result.json"
-"""Scores and time of a demo."""
+"""File with the scores and the time of a demo."""
 OF_A_WORLD = (
     RUN_FILE,
     LOG_FILE,
@@ -25,16 +25,16 @@ OF_A_WORLD = (
     "unseen-*-tasks.npz",
     ".*.part*",
 )
-"""Files that a demo writes into the folder of each world; the last are what a killed one was just writing."""
+"""Patterns of files that a demo writes into each world's folder; the last is of what a killed one was writing."""
 
 
 def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path], *, overwrite: bool) -> None:
-    """Makes the folder; what is there must be a demo's, and is deleted only if that is allowed.
+    """Makes the folder of a demo; what is in it must be a demo's, and is deleted only if that is allowed.
 
     Args:
-      folder: of the demo.
-      worlds: each has a folder in it.
-      pages: the reports in it.
+      folder: the folder of the demo.
+      worlds: names of the worlds, each of which has a folder in it.
+      pages: paths of the reports in it.
       overwrite: whether an earlier demo may be replaced.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -55,7 +55,7 @@ def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path],
 
 
 def _check_ours(folder: Path, patterns: list[str]) -> None:
-    """Refuses the folder if anything in it, however deep, is not what a demo writes."""
+    """Raises an error if anything in the folder, however deep, is not what a demo writes."""
     marked = (folder / MARK).exists()
     for path in sorted(folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():

@@ -40,15 +40,15 @@ class Evaluate:
     num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
     """Lengths of task lists; one column of scores for each."""
     num_demos: int = 1024
-    """Levels."""
+    """Number of levels for each length of task lists."""
     seed: int = TEST_SEED
-    """Which levels."""
+    """Seed of the levels."""
     count_unknown: bool = False
     """Do not tell the model how many segments there are."""
     decoder: DecoderOption = None
     """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
     best: BestOption = None
-    """Of `exact`: the `boundaries` of which most should be right, or the most probable `path`."""
+    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
     """A file for the scores, as JSON."""
     overwrite: bool = False
@@ -91,7 +91,7 @@ class Evaluate:
             say(console, "Saved to ", (str(self.out), "bold"))
 
     def _files(self) -> "dict[str, Demonstrations]":
-        """What is in the files, by their names."""
+        """Returns the demonstrations in the files, by the files' names."""
         from compile_il.demos import Demonstrations
 
         names = [path.stem for path in self.demos]
@@ -100,7 +100,7 @@ class Evaluate:
         return {name: Demonstrations.load(path) for name, path in zip(names, self.demos, strict=True)}
 
     def _worlds(self, trained_in: str | None) -> "dict[str, World]":
-        """The world with lists of each length, by name."""
+        """Returns the world with task lists of each length, by name."""
         name = self.world or trained_in
         if name is None:
             raise ValueError(
@@ -109,12 +109,12 @@ class Evaluate:
         return {f"{name}, {tasks} tasks": with_num_tasks(make_world(name), tasks) for tasks in self.num_tasks}
 
     def _of_levels(self) -> dict[str, Any]:
-        """What fresh levels depend on."""
+        """Returns the settings that fresh levels depend on."""
         return {"num_tasks": list(self.num_tasks), "num_demos": self.num_demos, "test_seed": self.seed}
 
 
 def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:
-    """Scores in per cent, one column a set of levels; the paper's boundary accuracy below ours, where it is given."""
+    """Returns scores in per cent, a column per set of levels; the paper's boundary accuracy below ours, if given."""
     table = Table("per cent")
     for name in scores:
         table.add_column(name.replace(", ", "\n"), justify="right")

@@ -11,17 +11,17 @@ from rich.console import Console
 from compile_il.cli.console import check_numbers, progress_bar, say
 
 WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols", "grid-pickup-window", "grid-visit-window"]
-"""Those of `compile_il.worlds.WORLDS`, for tyro."""
+"""Names of the worlds in `compile_il.worlds.WORLDS`, as a type that tyro reads."""
 
 
 def _unset(metavar: str, default: str) -> Any:
-    """How help shows an option whose default depends on the world: what to type, and what holds otherwise."""
+    """Returns how help shows an option whose default depends on the world: what to type, and what holds otherwise."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
 
 
 @dataclasses.dataclass(frozen=True)
 class WorldOptions:
-    """Each world takes those that it has."""
+    """Options of worlds; each world takes those that it has."""
 
     max_steps: Annotated[int | None, _unset("INT", "200; reacher: 100")] = None
     """Cut demonstrations here; the paper trains its grid world with 42."""
@@ -42,12 +42,12 @@ class WorldOptions:
     expert_gain: Annotated[float | None, _unset("FLOAT", "1.0")] = None
     """Reacher: how hard the expert pulls; at 1 it slows down before a target, at 4 it no longer does."""
     num_symbols: Annotated[int | None, _unset("INT", "5")] = None
-    """Symbols: how many to draw from."""
+    """Symbols: how many there are to draw from."""
     max_repeats: Annotated[int | None, _unset("INT", "4")] = None
-    """Symbols: longest run."""
+    """Symbols: the most times that a symbol comes in a row."""
 
     def given(self) -> dict[str, Any]:
-        """Those that were typed."""
+        """Returns the options that were typed."""
         return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
 
@@ -64,11 +64,11 @@ class Generate:
     out: Path
     """The file to write: an npz of plain arrays, which `compile_il.Demonstrations.load` reads."""
     num_demos: int = 1000
-    """How many demonstrations."""
+    """Number of demonstrations."""
     num_tasks: int = 3
-    """Length of each task list."""
+    """Number of tasks in each demonstration."""
     seed: int = 0
-    """Which demonstrations."""
+    """Seed of the demonstrations."""
     overwrite: bool = False
     """Replace the file if it exists."""
     options: Annotated[WorldOptions, tyro.conf.arg(name="")] = WorldOptions()

@@ -20,7 +20,7 @@ AGAIN = 0.1
 
 
 def main(job: Job) -> None:
-    """Runs the part; the end of standard input stops it."""
+    """Runs the part that a job names; the end of standard input stops it."""
     trained = trained_folder(job.work, job.scale)
 
     def say(words: str) -> None:
@@ -35,7 +35,7 @@ def main(job: Job) -> None:
 
 @contextlib.contextmanager
 def _stopped_from_outside() -> Iterator[None]:
-    """A block that can be interrupted. Before it and after it nothing is: there it would end in a traceback."""
+    """A block that can be interrupted; what comes before and after it cannot, as it would end in a traceback."""
     sys.unraisablehook = _send_again
     let_interruptions_in()
     threading.Thread(target=_stop_at_end_of_input, daemon=True).start()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from compile_il.hierarchy.player import Played, Player
 
 WAYS = {"drawn": True, "most probable": False}
-"""How options are chosen, and what `Player.evaluate` calls it."""
+"""Ways to choose options, by heading, each with the argument `sample` of `Player.evaluate` that means it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Play:
     agent: Annotated[Path, tyro.conf.arg(metavar="AGENT"), tyro.conf.Positional]
     """The folder of a run of `compile-il rl`, or of an agent that was saved."""
     num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as it learned)")] = None
-    """Tasks of each level."""
+    """Number of tasks in each level."""
     num_levels: int = 1024
-    """Levels."""
+    """Number of levels."""
     seed: int = TEST_SEED
-    """Which levels."""
+    """Seed of the levels."""
     watch: int = 0
-    """Episodes to show as text, step by step."""
+    """Number of episodes to show as text, step by step."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
     """A file for the scores, as JSON."""
     overwrite: bool = False
@@ -76,7 +76,7 @@ class Play:
 
 
 def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
-    """The same agent on lists of so many tasks."""
+    """Returns the same agent on lists of so many tasks; as it is if None."""
     from compile_il.worlds import GridWorld, with_num_tasks
 
     if num_tasks is None:
@@ -89,7 +89,7 @@ def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
 
 
 def show_episode(player: "Player", seed: int, console: Console) -> None:
-    """One episode as text: each option that is drawn, and where it led."""
+    """Prints one episode as text: each option that is drawn, and where it led."""
     import numpy as np
 
     env, rng = player.make_env("ansi"), np.random.default_rng(seed)
@@ -111,7 +111,7 @@ def show_episode(player: "Player", seed: int, console: Console) -> None:
 
 
 def played_table(found: "dict[str, Played]") -> Table:
-    """One column for each way to choose."""
+    """Returns a table of scores with one column for each way to choose options."""
     table = Table("options", *found)
     for column in table.columns[1:]:
         column.justify = "right"

@@ -37,7 +37,7 @@ class Report:
     decoder: DecoderOption = None
     """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
     best: BestOption = None
-    """Of `exact`: the `boundaries` of which most should be right, or the most probable `path`."""
+    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
     overwrite: bool = False
     """Replace the page if it exists."""
 

@@ -113,7 +113,7 @@ class Reproduce:
 
 
 def cell_tables(title: str, cells: Cells, width: int) -> list[Table]:
-    """The table of a study, for a terminal: where it is too wide, several below each other with the same rows."""
+    """Returns a study's table for a terminal: where it is too wide, several below each other with the same rows."""
     columns = list(zip(cells.headings, *cells.rows, strict=True))
     widths = [max(len(word) for word in [*heading.split(), *column]) for heading, *column in columns]
     blocks: list[list[int]] = [[]]
@@ -135,7 +135,7 @@ def cell_tables(title: str, cells: Cells, width: int) -> list[Table]:
 
 
 def _groups(headings: list[str]) -> list[list[int]]:
-    """Columns that belong together: the paper's stands before ours."""
+    """Returns the numbers of columns that belong together: the paper's stands before ours."""
     groups: list[list[int]] = []
     for number, heading in enumerate(headings[1:], start=1):
         if groups and headings[number - 1] == f"{PAPERS}{heading}":

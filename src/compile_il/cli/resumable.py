@@ -1,4 +1,4 @@
-"""What commands that train have in common: a run that can be interrupted, and where it is to be found."""
+"""What the commands that train share: a run that can be interrupted, and words on where it is."""
 
 import contextlib
 import shlex
@@ -26,5 +26,5 @@ def resumable(out: Path, *, resumed: bool) -> Iterator[None]:
 
 
 def say_where(console: Console, what: str, out: Path) -> None:
-    """Where the result is, and how to look at its curves."""
+    """Prints where the result is, and how to look at its curves."""
     say(console, f"{what}: ", (str(out), "bold"), f"; curves: tensorboard --logdir {shlex.quote(str(out))}")

@@ -15,7 +15,7 @@ from compile_il.worlds.grid import NUM_RL_STEPS
 
 RlWorld = Literal["grid-pickup", "grid-visit"]
 NUM_LEVELS = 1024
-"""Unseen ones, that the agent is scored on when it has learned."""
+"""Number of unseen levels that the agent is scored on when it has learned."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,28 +29,28 @@ class Rl:
     """
 
     world: RlWorld
-    """Where it acts; its skills should come from there."""
+    """World in which the agent acts; its skills should come from there."""
     out: Path
     """The folder for the log, checkpoints and the agent."""
     skills: Annotated[Path | None, tyro.conf.arg(metavar="MODEL", help_behavior_hint="(default: none)")] = None
     """The folder of a model, or of the run that made it; a low-level agent has none."""
     num_tasks: int = 3
-    """Tasks of each level."""
+    """Number of tasks in each level."""
     reward: Literal["dense", "sparse"] = "dense"
     """dense: 1 for each task; sparse: 1 where all are done."""
     max_steps: int = NUM_RL_STEPS
     """Steps after which an episode is cut."""
     resume: bool = False
-    """Go on with the run in that folder, from its last checkpoint."""
+    """Go on with the run in the folder --out, from its last checkpoint."""
     checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
+    """Seconds between checkpoints."""
     actors: Literal["device", "ray"] = "device"
     """Who acts: the device that learns, or processes on CPUs, through Ray."""
     num_actors: int = 2
-    """Ray: how many processes; --num-environments is then that of all of them, by default --batch-size, or the least
+    """Ray: number of processes; --num-environments is then that of all of them, by default --batch-size, or the least
     multiple of it that can be shared out."""
     address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: none)")] = None
-    """Ray: of a cluster, or auto; without it, one is started here."""
+    """Ray: address of a cluster, or auto; without it, a cluster is started here."""
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
 
     def run(self, console: Console) -> None:

@@ -47,7 +47,7 @@ class Segment:
     decoder: DecoderOption = None
     """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
     best: BestOption = None
-    """Of `exact`: the `boundaries` of which most should be right, or the most probable `path`."""
+    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
     overwrite: bool = False
     """Replace the file if it exists."""
 
@@ -88,7 +88,7 @@ class Segment:
 
 
 def rows_of(found: "Segments") -> list[dict[str, Any]]:
-    """What was found, as plain values, one record per demonstration."""
+    """Returns what was found as plain values, one record per demonstration."""
     return [
         {
             "boundaries": found.boundaries[i].tolist(),

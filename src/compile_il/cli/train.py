@@ -37,15 +37,15 @@ class Train:
     out: Path
     """The folder for the log, checkpoints and the model."""
     num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: one for each segment)")] = None
-    """Of a world: tasks in each demonstration."""
+    """With a world: number of tasks in each demonstration."""
     resume: bool = False
-    """Go on with the run in that folder, from its last checkpoint."""
+    """Go on with the run in the folder --out, from its last checkpoint."""
     checkpoint_seconds: float = 60.0
-    """Time between checkpoints."""
+    """Seconds between checkpoints."""
     coordinator: str | None = None
     """Several hosts: address and port of the first one, or `auto` under a scheduler that JAX knows."""
     num_hosts: int | None = None
-    """Several hosts: how many."""
+    """Several hosts: how many there are."""
     host: int | None = None
     """Several hosts: the number of this one, from 0."""
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Config)
@@ -90,7 +90,7 @@ class Train:
 
 
 def summary(last: dict[str, Any], num_seeds: int) -> str:
-    """How training ended, from the last row of its log."""
+    """Returns a sentence on how training ended, from the last row of its log."""
     accuracy = last["boundary_accuracy"]
     boundaries = "" if accuracy is None else f", {100 * accuracy:.1f} % of true boundaries hit"
     kept = f"seed {last['seed']} of {num_seeds} kept, the best by " if num_seeds > 1 else ""
@@ -101,7 +101,7 @@ def summary(last: dict[str, Any], num_seeds: int) -> str:
 
 
 def demonstrations_or_world(source: str) -> "Demonstrations | str":
-    """What a person may name where demonstrations are needed: a world, or a file."""
+    """Returns what a person named where demonstrations are needed: the name of a world, or what is in a file."""
     from compile_il.demos import Demonstrations
     from compile_il.worlds import WORLDS
 
