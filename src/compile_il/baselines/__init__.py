@@ -1,7 +1,7 @@
 """Other ways to segment demonstrations, each as good as its idea allows.
 
-All follow one protocol: settings are `fit` to training demonstrations, and what comes of it cuts others into told
-numbers of segments.
+All follow one protocol: `fit` learns from training demonstrations, and what it returns cuts others into told numbers of
+segments.
 
     cutter = ChangePoints(method="kernel").fit(train)
     found = cutter.segment(demos, num_segments=3)

@@ -1,4 +1,4 @@
-"""Settings of baselines chosen as those of models are: by their scores on levels that are then not reported."""
+"""Choice of a baseline's settings, as of a model's: by their scores on levels that are then not reported."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from compile_il.metrics import boundary_f1
 
 
 class Choice(NamedTuple):
-    """The best of several settings."""
+    """The best of several settings of baselines, with what was fitted by it."""
 
     baseline: Baseline
     fitted: Segmenter
     f1: float
-    """Of boundaries, on the validation levels."""
+    """F1 of boundaries on the validation levels, between 0 and 1."""
 
     def __repr__(self) -> str:
         return f"Choice({self.baseline}, F1 {100 * self.f1:.1f} %)"
@@ -25,8 +25,8 @@ def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: D
 
     Args:
       candidates: settings to choose from; the first one is kept where several are equally good.
-      train: what they are fitted to.
-      validation: others, with known boundaries.
+      train: demonstrations that the candidates are fitted to.
+      validation: other demonstrations, with known boundaries.
     """
     true = validation.truth.boundaries
     if true is None:

@@ -15,7 +15,7 @@ class EqualCuts:
     """Cuts at b_i = ⌊i T / M⌋, so that lengths differ by one step at most."""
 
     def fit(self, demos: Demonstrations) -> "EqualCuts":
-        """There is nothing to learn."""
+        """Returns the method as it is: there is nothing to learn."""
         require_demonstrations(demos)
         return self
 

@@ -26,14 +26,14 @@ Reads = Literal["states", "actions", "both"]
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What a baseline looks at."""
+    """What a baseline looks at in each step of a demonstration."""
 
     reads: Reads = "both"
-    """States, actions, or both."""
+    """Whether to look at states, actions, or both."""
     relative: bool = False
     """Whether states are taken less the first one of their demonstration, which leaves what has changed since."""
     num_components: int = 32
-    """Principal components that stand for states with more columns."""
+    """Most principal components, which stand for states that have more columns than this."""
 
     def __post_init__(self) -> None:
         if self.reads not in get_args(Reads):
@@ -43,20 +43,20 @@ class View:
 
 
 def views_for(demos: Demonstrations) -> list[View]:
-    """All there are to choose from; without states, one."""
+    """Returns all views that there are to choose from; without states there is one."""
     reads: list[Reads] = [] if demos.observation_shape == (0,) else ["states", "both"]
     return [View("actions"), *(View(read, relative) for read in reads for relative in (False, True))]
 
 
 MOST_ROWS = 8192
-"""Steps that principal components, and first guesses at clusters, are computed from."""
+"""Most steps that principal components, and first guesses at clusters, are computed from."""
 _LEAST_SPREAD = 1e-6
-"""Columns (or components, relative to the first) that spread less are constant."""
+"""Least standard deviation; columns (or components, relative to the first) that spread less are constant."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """From demonstrations to one vector for each step. Made by `Features.of`."""
+    """Map from demonstrations to one vector for each step. Made by `Features.of`."""
 
     view: View
     space: Space
@@ -79,7 +79,7 @@ class Features:
         return cls(view, space, state_map, _components(rows, view.num_components), action_map)
 
     def __call__(self, demos: Demonstrations) -> list[Float[np.ndarray, "T columns"]]:
-        """The vectors of each demonstration's steps."""
+        """Returns for each demonstration the vectors of its steps."""
         _check_same(space_of(demos), self.space)
         return [
             np.concatenate([self._of_states(frames[:-1]), self._of_actions(actions)], axis=1)
@@ -99,20 +99,20 @@ class Features:
 
 @dataclasses.dataclass(frozen=True)
 class Standard:
-    """Columns brought to zero mean and unit spread; constant ones become zero."""
+    """Map that brings columns to zero mean and unit spread; constant ones become zero."""
 
     mean: Float[np.ndarray, " D"]
     spread: Float[np.ndarray, " D"]
 
     @classmethod
     def of(cls, parts: list[NDArray[Any]]) -> Self:
-        """Mean and spread of the rows of all parts."""
+        """Learns mean and spread from the rows of all parts."""
         rows = np.concatenate(parts)
         spread = rows.std(axis=0, dtype=np.float64)
         return cls(rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_SPREAD, spread, np.inf))
 
     def __call__(self, rows: NDArray[Any]) -> Float[np.ndarray, "T D"]:
-        """The rows, standardised."""
+        """Returns the rows, standardised."""
         return (rows - self.mean) / self.spread
 
 
@@ -126,7 +126,7 @@ def _components(rows: NDArray[np.float64], num_components: int) -> Float[np.ndar
 
 
 def _principal(rows: NDArray[np.float64]) -> tuple[Float[np.ndarray, " C"], Float[np.ndarray, "D C"]]:
-    """Spread along each principal direction, largest first, and the directions as columns."""
+    """Returns the spread along each principal direction, largest first, and the directions as columns."""
     num_rows, num_columns = rows.shape
     if num_columns > num_rows:
         _, sizes, directions = np.linalg.svd(rows, full_matrices=False)

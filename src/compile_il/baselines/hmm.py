@@ -19,23 +19,23 @@ from compile_il.counts import told_counts
 from compile_il.demos import DemonstrationError, Demonstrations
 
 WEAK = 1e-3
-"""Steps that priors are worth: as good as none, but a state that loses all its steps still has a mean to return to."""
+"""Weight of priors in steps: as good as none, but a state that loses all its steps has a mean to return to."""
 
 
 @dataclasses.dataclass(frozen=True)
 class HiddenMarkov:
-    """States with Gaussian features of diagonal covariance, learned by expectation maximisation."""
+    """Settings of a hidden Markov model: Gaussians of diagonal covariance, fitted by expectation maximisation."""
 
     num_states: int = 10
-    """States to be found, as many as CompILE has skills."""
+    """Number of states to be found, by default as many as CompILE has skills."""
     num_restarts: int = 5
-    """Trainings from different beginnings (k-means of the features); the most likely one is kept."""
+    """Number of trainings from different beginnings (k-means of the features); the most likely one is kept."""
     num_iterations: int = 50
-    """Most steps of expectation maximisation in each."""
+    """Most steps of expectation maximisation in each training."""
     view: View = dataclasses.field(default_factory=lambda: View(relative=True))
-    """What is looked at; see `compile_il.baselines.features`."""
+    """What the model looks at; see `compile_il.baselines.features`."""
     seed: int = 0
-    """Of the beginnings."""
+    """Seed of the beginnings."""
 
     def __post_init__(self) -> None:
         for name in ("num_states", "num_restarts", "num_iterations"):
@@ -43,7 +43,7 @@ class HiddenMarkov:
                 raise ValueError(f"{name} is {getattr(self, name)}: use at least 1.")
 
     def fit(self, demos: Demonstrations) -> "HiddenMarkovCuts":
-        """The most likely of several trainings."""
+        """Trains several times, and returns the most likely model."""
         require_demonstrations(demos)
         library = import_baseline_library("hmmlearn.hmm")
         if demos.num_steps < self.num_states:
@@ -61,7 +61,7 @@ class HiddenMarkov:
         return HiddenMarkovCuts(features, models[int(np.argmax(likelihoods))])
 
     def _begin(self, library: Any, rows: NDArray[np.float64], restart: int) -> Any:
-        """An untrained model; hmmlearn's own k-means is the best of ten, so that all restarts would begin alike."""
+        """Returns an untrained model; hmmlearn's k-means is the best of ten, so that all restarts would begin alike."""
         clusters = import_baseline_library("sklearn.cluster")
         rng = np.random.default_rng([self.seed, restart])
         some = rows[rng.choice(len(rows), min(len(rows), MOST_ROWS), replace=False)]
@@ -82,11 +82,11 @@ class HiddenMarkov:
 
 @dataclasses.dataclass(frozen=True)
 class HiddenMarkovCuts:
-    """A trained hidden Markov model."""
+    """A trained hidden Markov model, which cuts where its state changes."""
 
     features: Features
     model: Any
-    """hmmlearn's."""
+    """Trained model of the library, `hmmlearn.hmm.GaussianHMM`."""
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into as many segments as told.
@@ -113,7 +113,7 @@ class HiddenMarkovCuts:
 
 
 class StatePosterior(NamedTuple):
-    """What is believed of each step after having seen all."""
+    """Probabilities of each step's hidden state z_t, given all steps x of a demonstration."""
 
     state_probs: Float[np.ndarray, "T K"]
     """P(z_t = k | x)."""
@@ -122,7 +122,7 @@ class StatePosterior(NamedTuple):
 
 
 def posterior_of(model: Any, rows: Float[np.ndarray, "T D"]) -> StatePosterior:
-    """Forward and backward sums over all paths; hmmlearn keeps the second of these probabilities to itself.
+    """Computes probabilities of states and of changes by sums over all paths; hmmlearn keeps the latter to itself.
 
     With α_t(k) = p(x_0..x_t, z_t = k) and β_t(k) = p(x_{t+1}.. | z_t = k),
 
@@ -147,7 +147,7 @@ def posterior_of(model: Any, rows: Float[np.ndarray, "T D"]) -> StatePosterior:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the libraries' remarks on single restarts: few distinct features, likelihoods that stand still."""
+    """A block without the libraries' remarks on single restarts: few distinct features, likelihoods at a standstill."""
     logger = logging.getLogger("hmmlearn")
     level = logger.level
     logger.setLevel(logging.ERROR)

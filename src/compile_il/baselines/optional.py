@@ -1,4 +1,4 @@
-"""Libraries that only baselines need."""
+"""Import of libraries that only baselines need."""
 
 import importlib
 from typing import Any
@@ -7,7 +7,7 @@ from compile_il.extras import MissingExtraError
 
 
 def import_baseline_library(name: str) -> Any:
-    """A module of the extra `baselines`, or an error that says how to get it."""
+    """Returns a module of the extra `baselines`, or raises an error that says how to get it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -24,9 +24,9 @@ class ChangePoints:
     """
 
     method: Method = "dynp"
-    """Dynp with squared distances to a segment's mean, or KernelCPD with a Gaussian kernel of the median width."""
+    """`dynp`: squared distances to a segment's mean (Dynp); `kernel`: Gaussian of the median width (KernelCPD)."""
     view: View = dataclasses.field(default_factory=View)
-    """What is looked at; see `compile_il.baselines.features`."""
+    """What the method looks at; see `compile_il.baselines.features`."""
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -41,7 +41,7 @@ class ChangePoints:
 
 @dataclasses.dataclass(frozen=True)
 class ChangePointCuts:
-    """Change points of demonstrations like those it was fitted to."""
+    """Fitted change points, which cut demonstrations like those that they were fitted to."""
 
     method: Method
     features: Features

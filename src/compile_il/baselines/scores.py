@@ -1,4 +1,4 @@
-"""All scores of what a baseline found, as models have them."""
+"""Scores of what a baseline found, in the same form as those of models."""
 
 from compile_il.baselines.baseline import Cuts
 from compile_il.demos import DemonstrationError, Demonstrations

@@ -9,10 +9,10 @@ from compile_il.worlds import World
 
 
 def with_defaults(config: Config) -> Config:
-    """Sizes and training as they are; what belongs to one way of inference only, as by default."""
+    """Returns settings with the same sizes and training; those of one kind of inference only are as by default."""
     return dataclasses.replace(config, **special_settings())
 
 
 def as_trained(demos: Demonstrations | str | World, config: Config) -> Demonstrations | World:
-    """What a model with these settings is trained on: for a baseline of one segment, too, lists of as many tasks."""
+    """Returns what these settings are trained on; the name of a world becomes that world with a task per segment."""
     return training_world(demos, config.expected_segments) if isinstance(demos, str) else demos

@@ -41,7 +41,7 @@ _DEMOS_PER_CALL = 256
 
 
 def surprisal_settings(config: Config) -> Config:
-    """The baseline's settings, with the sizes and the training of a model that it is compared with."""
+    """Returns the baseline's settings, with the sizes and the training of a model that it is compared with."""
     return dataclasses.replace(
         with_defaults(config),
         inference="exact",
@@ -57,10 +57,10 @@ def surprisal_settings(config: Config) -> Config:
 
 @dataclasses.dataclass(frozen=True)
 class LSTMSurprisal:
-    """The baseline beside a CompILE model with the same sizes, iterations and learning rate."""
+    """The paper's baseline LSTM surprisal, with the sizes, iterations and learning rate of a CompILE model."""
 
     config: Config = dataclasses.field(default_factory=Config)
-    """CompILE's settings; a world that is given by its name has as many tasks as segments here."""
+    """Settings of the CompILE model; a world that is given by its name has as many tasks as these have segments."""
 
     def fit(self, demos: Demonstrations | str | World) -> "SurprisalCuts":
         """Learns to predict actions; of several seeds, the one that predicts held-out ones best is kept."""
@@ -70,7 +70,7 @@ class LSTMSurprisal:
 
 @dataclasses.dataclass(frozen=True)
 class SurprisalCuts:
-    """A trained policy, and the steps that surprise it."""
+    """A trained policy, which cuts demonstrations at the actions that surprise it."""
 
     model: Model
     """Trained with `surprisal_settings`."""
@@ -89,7 +89,7 @@ class SurprisalCuts:
         return Cuts([strongest(-log_probs, int(count) - 1) for log_probs, count in rows], None)
 
     def log_probs(self, demos: Demonstrations) -> list[NDArray[np.float32]]:
-        """For each demonstration, log P(a_t | a_{0..t-1}, s_{0..t}) of each step."""
+        """Returns log P(a_t | a_{0..t-1}, s_{0..t}) of each step t, for each demonstration."""
         found = []
         for first in range(0, len(demos), _DEMOS_PER_CALL):
             part = demos[first : first + _DEMOS_PER_CALL]

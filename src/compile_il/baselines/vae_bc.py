@@ -22,11 +22,11 @@ from compile_il.relaxed.skills import RelaxedSkills
 CODE_DIM = 32
 """Entries of the code, which has a Gaussian prior of zero mean and unit variance (paper, "Baselines")."""
 NEVER = -1e9
-"""A logit that no network's output makes up for."""
+"""Logit of stopping that no network's output makes up for."""
 
 
 def vae_bc_settings(config: Config) -> Config:
-    """The baseline's settings, with the sizes and the training of a model that it is compared with.
+    """Returns the baseline's settings, with the sizes and the training of a model that it is compared with.
 
     Where that one is trained by relaxed inference, the code's β is the same too, and so is where the code is read.
     """
@@ -43,7 +43,7 @@ def vae_bc_settings(config: Config) -> Config:
 
 
 def without_end(model: Model) -> Model:
-    """The same model with skills that never stop, as the paper runs this baseline: until the episode ends."""
+    """Returns the same model with skills that never stop, as the paper runs this baseline: until the episode ends."""
     skills = model.skills
     if not isinstance(skills, RelaxedSkills):
         raise ValueError("Only models of relaxed inference have a termination policy to be taken away.")
