@@ -1,4 +1,4 @@
-"""Test time: no relaxation, one segment after the other, each cut off before the next is looked for.
+"""Segmentation at test time: not relaxed, one segment after the other, each cut off before the next is looked for.
 
 The recognition model sees what is left of the demonstration and nothing before it, so demonstrations may be longer, and
 have more segments, than any that it was trained on (paper, "Recognition model").
@@ -24,7 +24,7 @@ class HardSegments(NamedTuple):
     ends: Int[Array, " M"]
     """b_1 .. b_M; the last one is the demonstration's length. A segment may be empty once the end is reached."""
     boundary_probs: Float[Array, "M times"]
-    """q(b_i = t) given the cuts before it, one where it is told; of the last segment, and of empty ones, all zero."""
+    """q(b_i = t) given the cuts before it, one where it is told; all zero for the last segment and for empty ones."""
     code_logits: Float[Array, "M codes"]
 
 

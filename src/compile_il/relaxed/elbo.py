@@ -17,7 +17,7 @@ from compile_il.relaxed.prior import first_boundary_kl, soft_length_cost
 from compile_il.relaxed.samples import categorical_kl
 
 BoundaryTerm = Literal["first", "lengths"]
-"""M times the KL of the first boundary, or a prior on the soft length of each segment."""
+"""What boundaries cost: M times the KL of the first one, or a prior on the soft length of each segment."""
 
 
 def mixed_log_policy(log_codes: Float[Array, "M K"], log_policy: Float[Array, "*rows T K"]) -> Float[Array, "M T"]:
@@ -37,7 +37,7 @@ def reconstruction(
 def boundary_cost(
     found: Inference, rate: float, length: Int[Array, ""], count: Int[Array, ""], term: BoundaryTerm
 ) -> Float[Array, ""]:
-    """What boundaries cost, where there are `count` segments; a single one has none that is not known."""
+    """What the boundaries of `count` segments cost; nothing for a single one, since its end is known."""
     if term == "first":
         return jnp.where(count > 1, count * first_boundary_kl(found.boundary_logits[0], rate, length), 0.0)
     each = jax.vmap(soft_length_cost, in_axes=(0, 0, None, None))

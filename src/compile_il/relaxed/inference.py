@@ -22,15 +22,15 @@ class Inference(NamedTuple):
     """What the recognition model says about one demonstration, with one sample of its boundaries."""
 
     boundary_logits: Float[Array, "M times"]
-    """Of q(b_i | x); those of the last segment are not used, since it ends with the demonstration."""
+    """Logits of q(b_i | x); those of the last segment are not used, since it ends with the demonstration."""
     log_boundaries: Float[Array, "M times"]
-    """Logs of relaxed samples; the last one lies at the end."""
+    """Logs of relaxed samples of boundaries, or of told ones; the last boundary lies at the end."""
     log_open: Float[Array, "M times"]
     """log mask_i(t): that no earlier segment explains time t."""
     log_segments: Float[Array, "M times"]
-    """log P(t ∈ C_i)."""
+    """log P(t ∈ C_i), that step t belongs to segment i."""
     code_logits: Float[Array, "M codes"]
-    """Of q(z_i | x), or means and log-variances where codes are Gaussian."""
+    """Logits of q(z_i | x), or means and log-variances where codes are Gaussian."""
 
 
 def infer_all(
@@ -86,7 +86,7 @@ def infer_segment(
     temperature: float | Float[Array, ""],
     readout: Readout,
 ) -> tuple[Float[Array, " times"], Inference]:
-    """What the next segment of one demonstration leaves open, and all that is found out about it."""
+    """Infers the next segment of one demonstration; returns what it leaves open, and all that is found out about it."""
     logits = recognition.boundary_logits(encodings, length)
     sample = relax(logits, gumbel, temperature)
     log_boundary = jnp.where(told_end == UNKNOWN, sample, end_of(told_end, sample.shape[0]).astype(sample.dtype))
@@ -112,5 +112,5 @@ def read_code(
 
 
 def draw_gumbel(key: PRNGKeyArray, num_segments: int, num_times: int) -> Float[Array, "M times"]:
-    """Noise for the boundaries of one demonstration."""
+    """Standard Gumbel noise for the boundaries of one demonstration."""
     return jax.random.gumbel(key, (num_segments, num_times))

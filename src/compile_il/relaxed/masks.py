@@ -19,20 +19,20 @@ from compile_il.log_space import LOG_ZERO
 
 
 class NextSegment(NamedTuple):
-    """One segment, and what it leaves to those after it."""
+    """One segment, log P(t ∈ C_i), and the mask that it leaves to those after it."""
 
     log_probs: Float[Array, " times"]
     log_open: Float[Array, " times"]
-    """The mask of the segment that follows."""
+    """Log of the mask of the segment that follows, mask_{i+1}(t)."""
 
 
 def log_reached(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
-    """Log F(t): the boundary lies at t or before."""
+    """Log F(t), the probability that the boundary lies at t or before."""
     return jnp.minimum(jax.lax.cumlogsumexp(log_boundary), 0.0)
 
 
 def log_ahead(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
-    """Log [1 - F(t)]: the boundary lies after t."""
+    """Log [1 - F(t)], the probability that the boundary lies after t."""
     from_here = jnp.minimum(jax.lax.cumlogsumexp(log_boundary, reverse=True), 0.0)
     return jnp.append(from_here[1:], LOG_ZERO)
 
@@ -44,5 +44,5 @@ def next_segment(log_open: Float[Array, " times"], log_boundary: Float[Array, " 
 
 
 def end_of(length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
-    """The last boundary, which is known: all mass on the end."""
+    """Log-probabilities of a boundary that is known: all mass on that time."""
     return jnp.where(jnp.arange(num_times) == length, 0.0, LOG_ZERO)

@@ -31,11 +31,11 @@ from compile_il.relaxed.told import Told, counts_in, told_in
 
 
 class RelaxedSettings(NamedTuple):
-    """What the loss depends on besides the networks."""
+    """Settings that the relaxed loss depends on besides the networks."""
 
     num_segments: int
     rate: float
-    """λ of the Poisson prior."""
+    """λ of the Poisson prior, the expected length of a segment in steps."""
     beta_codes: float
     beta_boundaries: float
     readout: Readout
@@ -43,7 +43,7 @@ class RelaxedSettings(NamedTuple):
 
 
 class LossTerms(NamedTuple):
-    """What the recognition model and the policies pay for one demonstration, with its weights."""
+    """Weighted terms of the loss of recognition model and policies for one demonstration."""
 
     reconstruction: Float[Array, ""]
     codes: Float[Array, ""]
@@ -51,21 +51,21 @@ class LossTerms(NamedTuple):
 
 
 class ActionEvidence(NamedTuple):
-    """What policies go by in one demonstration, or in each of a batch, along an axis before these."""
+    """What policies need to score actions, for one demonstration, or for a batch along an axis before these."""
 
     evidence: Float[Array, "*axes T outputs"]
-    """From `RelaxedSkills.in_segments`: a row of times for each segment, or one for all of them."""
+    """As from `RelaxedSkills.in_segments`: a row of times for each segment, or a single one for all of them."""
     actions: Shaped[Array, "..."]
-    """The action of each time."""
+    """The action taken at each time."""
 
 
 class Codes(NamedTuple):
-    """One sample of the codes of each segment, as the loss needs it."""
+    """What the loss needs of one sample of all segments' codes."""
 
     log_actions: Float[Array, "B M T"]
-    """log p(a_t | s_t, z_i)."""
+    """log p(a_t | s_t, z_i), for each segment and step."""
     costs: Float[Array, "B M"]
-    """β KL(q(z_i) || p(z)), or what it takes to say a code that is told."""
+    """β KL(q(z_i) || p(z)), or where a code is told, the loss of saying it."""
 
 
 def relaxed_losses(
@@ -75,7 +75,7 @@ def relaxed_losses(
     temperature: float | Float[Array, ""],
     settings: RelaxedSettings,
 ) -> Loss:
-    """The loss of each demonstration of a batch, with a key for what is drawn for it."""
+    """The loss of each demonstration of a batch; each has a key for what is drawn for it."""
     frames, lengths = skills.read(batch), jnp.asarray(batch.lengths)
     num_times = frames.inputs.shape[1]
     boundary_keys, code_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
@@ -103,7 +103,7 @@ def relaxed_losses(
 def loss_terms(
     found: Inference, codes: Codes, told: Told, length: Int[Array, ""], settings: RelaxedSettings
 ) -> LossTerms:
-    """The terms of one demonstration; boundaries that are told are learned in place of being held to their prior."""
+    """Loss terms of one demonstration; boundaries that are told are learned in place of being held to their prior."""
     count = told.num_segments
     cost = settings.beta_boundaries * boundary_cost(found, settings.rate, length, count, settings.boundary_term)
     return LossTerms(
@@ -121,7 +121,7 @@ def categorical_codes(
     temperature: float | Float[Array, ""],
     beta: float,
 ) -> Codes:
-    """Relaxed samples, which mix the policies of skills."""
+    """Relaxed samples of categorical codes, which mix the policies of skills."""
     noise = jax.vmap(lambda key: jax.random.gumbel(key, found.code_logits.shape[1:]))(keys)
     log_codes = relaxed_codes(found.code_logits, noise, told.codes, temperature)
     return Codes(
@@ -133,7 +133,7 @@ def categorical_codes(
 def gaussian_codes(
     policy: CodePolicy, seen: ActionEvidence, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
 ) -> Codes:
-    """Samples that one policy reads; in half of the demonstrations, drawn anew each time, told codes themselves.
+    """Samples of Gaussian codes, which one policy reads; in a random half of the demonstrations, told codes themselves.
 
     Were told codes read in all of them, boundaries would stay where their prior has them; were samples, which say more
     than the label does, boundaries would come a step early (docs/decisions.md, "Told Gaussian codes").
@@ -154,13 +154,13 @@ def relaxed_codes(
     told: Int[Array, "B M"],
     temperature: float | Float[Array, ""],
 ) -> Float[Array, "B M K"]:
-    """Logs of relaxed samples, and of the codes themselves where they are told."""
+    """Logs of relaxed samples of codes, or of the codes themselves where they are told."""
     known = jnp.where(jnp.arange(logits.shape[-1]) == told[..., None], 0.0, LOG_ZERO)
     return jnp.where(told[..., None] >= 0, known, relax(logits, gumbel, temperature))
 
 
 def read_with_codes(policy: CodePolicy, seen: ActionEvidence, codes: Float[Array, "B M D"]) -> Float[Array, "B M T"]:
-    """Log π(a_t | s_t, z_i)."""
+    """Log π(a_t | s_t, z_i) of each step under the Gaussian code of each segment."""
     by_time = jax.vmap(policy.log_prob, in_axes=(0, 0, None))
     by_segment = jax.vmap(by_time, in_axes=(0, None, 0))
     evidence = jnp.broadcast_to(seen.evidence, (*codes.shape[:2], *seen.evidence.shape[2:]))
@@ -182,7 +182,7 @@ def log_actions(
 def stopping_losses(
     skills: RelaxedSkills, frames: Frames, found: Inference, told: Told, lengths: Int[Array, " B"]
 ) -> Float[Array, " B"]:
-    """Loss of the termination policy; it follows what the recognition model finds, and does not pull at it."""
+    """Loss of the termination policy, which learns what the recognition model finds; that gets no gradient from it."""
     masks, logits = jax.lax.stop_gradient((jnp.exp(found.log_open), found.boundary_logits))
     ends = jnp.where(told.ends >= 0, told.ends, jnp.argmax(logits, axis=-1))
     stops = skills.termination.logits(frames.arrived, frames.vectors, masks, lengths)

@@ -31,18 +31,18 @@ class Recognition(eqx.Module):
     def boundary_logits(
         self, encodings: Float[Array, "times hidden"], length: Int[Array, ""]
     ) -> Float[Array, " times"]:
-        """h_b^t; neither the first step, which would leave a segment empty, nor padding can be a boundary."""
+        """Logits h_b^t; neither the first step, which would leave a segment empty, nor padding can be a boundary."""
         times = jnp.arange(encodings.shape[0])
         allowed = (times > 0) & (times <= length)
         logits = jax.vmap(self.boundary_head)(encodings).astype(state_dtype(encodings))
         return jnp.where(allowed, logits, LOG_ZERO)
 
     def code_logits(self, encodings: Float[Array, "times hidden"]) -> Float[Array, "times codes"]:
-        """h_z^t, for a code that is read at time t."""
+        """Logits h_z^t, for a code that is read at time t."""
         return jax.vmap(self.code_head)(encodings).astype(state_dtype(encodings))
 
     def attention(self, encodings: Float[Array, "times hidden"]) -> Float[Array, " times"]:
-        """a^t, before it is known which times belong to the segment."""
+        """Scores a^t, before it is known which times belong to the segment."""
         return jax.vmap(self.attention_head)(encodings).astype(state_dtype(encodings))
 
 

@@ -46,7 +46,7 @@ def gaussian_code_losses(
 
 
 def prior_mean(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
-    """Of a Gaussian code, before anything is seen: the told one, or zero."""
+    """Mean of a Gaussian code's prior: the told code as a vector, or zero where none is told."""
     return jnp.where(code[..., None] >= 0, told_vector(code, dim), 0.0)
 
 

@@ -18,11 +18,11 @@ from compile_il.unpack import unpack
 
 
 class Underway(NamedTuple):
-    """What is remembered while a skill runs."""
+    """What is remembered while a skill runs, by its policy and by the termination policy."""
 
     view: Percept
     state: LSTMState
-    """Of the termination policy, which forgets when a skill ends."""
+    """State of the termination policy's LSTM, which starts anew when a skill ends."""
 
 
 class Frames(NamedTuple):
@@ -34,7 +34,7 @@ class Frames(NamedTuple):
     """What policies need of each frame before its code is known (`SkillPolicies.evidence`); of policies that forget,
     embedded frames, from which `in_segments` gets it once it is known where segments begin."""
     arrived: Float[Array, "B times hidden"]
-    """Embedded for the termination policy."""
+    """Frames as the termination policy embeds them."""
     actions: Shaped[Array, "B times ..."]
     vectors: Float[Array, "B times width"]
     """Actions as vectors; zero after a demonstration's last one."""
@@ -46,7 +46,7 @@ class RelaxedSkills(eqx.Module):
     embedding: Embedding
     action_layer: eqx.nn.Linear
     norm: eqx.nn.LayerNorm
-    """Over state and action together; the embedding of states has none of its own."""
+    """LayerNorm over embedded state and action together; `embedding` has none of its own."""
     recognition: Recognition
     policies: SkillPolicies | CodePolicy
     termination: Termination
@@ -54,7 +54,7 @@ class RelaxedSkills(eqx.Module):
     num_skills: int = eqx.field(static=True)
 
     def read(self, batch: Batch) -> Frames:
-        """Runs the networks that look at single frames, and hands each demonstration its own."""
+        """Runs the networks on all frames, and puts what they say in rows, one for each demonstration."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         num_times = batch.boundary_labels.shape[1] + 1
         embedded, acting = jax.vmap(self.embedding)(frames), acts(batch)[:, None]
@@ -79,10 +79,10 @@ class RelaxedSkills(eqx.Module):
     def in_segments(
         self, frames: Frames, masks: Float[Array, "B M times"], lengths: Int[Array, " B"]
     ) -> Float[Array, "B segments times outputs"]:
-        """Evidence in each segment; one row for all of them, unless policies forget where a skill begins.
+        """Evidence of frames in each segment; one row for all of them, unless policies forget where a skill begins.
 
         Args:
-          frames: what networks say.
+          frames: what networks say, from `read`.
           masks: mask_i(t), that no earlier segment explains time t.
           lengths: steps that are real.
         """
@@ -102,16 +102,16 @@ class RelaxedSkills(eqx.Module):
     def in_half_precision(self) -> "RelaxedSkills":
         """A copy that multiplies in bfloat16; see `Skills.in_half_precision`.
 
-        States of LSTMs, logits and probabilities are still float32.
+        States of LSTMs, logits and probabilities stay in float32.
         """
         return eqx.tree_at(lambda skills: skills.policies.log_sigma, halved(self), self.policies.log_sigma)
 
     def begin(self, observation: Shaped[Array, "..."]) -> Underway:
-        """Where the first skill begins."""
+        """What is remembered where the first skill begins."""
         return Underway(self.policies.eyes.open(observation), self.termination.begin(observation))
 
     def follow(self, now: Underway, observation: Shaped[Array, "..."]) -> Underway:
-        """Where one skill has ended and the next begins: the termination policy starts anew, and policies may too."""
+        """What is remembered where the next skill begins: termination, and policies that forget, start anew."""
         eyes = self.policies.eyes
         view = eyes.open(observation) if eyes.forgetful else now.view
         return Underway(view, self.termination.begin(observation))
@@ -121,11 +121,11 @@ class RelaxedSkills(eqx.Module):
         return self.policies.act(now.view.seen, skill)
 
     def arrive(self, now: Underway, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Underway:
-        """After an action has led to an observation."""
+        """What is remembered after an action has led to an observation."""
         state = self.termination.arrive(now.state, action, observation)
         return Underway(self.policies.eyes.look(now.view, action, observation), state)
 
     def is_done(self, now: Underway, skill: Array) -> Bool[Array, ""]:
-        """Whether to stop here; one rule for all skills."""
+        """Whether a skill stops here, by one rule for all skills."""
         del skill
         return self.termination.is_done(now.state)

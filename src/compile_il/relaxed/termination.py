@@ -52,10 +52,10 @@ class Termination(eqx.Module):
         masks: Float[Array, "B M times"],
         lengths: Int[Array, " B"],
     ) -> Float[Array, "B M times"]:
-        """Logits of stopping at each time in each segment.
+        """Logits of stopping, at each time in each segment.
 
         Args:
-          embedded: frames.
+          embedded: frames, as `embedding` gives them.
           actions: the action taken at each time, as vectors.
           masks: mask_i(t), that no earlier segment explains time t.
           lengths: steps that are real.
@@ -64,15 +64,15 @@ class Termination(eqx.Module):
         return jax.vmap(jax.vmap(jax.vmap(self.head)))(encodings).astype(masks.dtype)
 
     def begin(self, observation: Shaped[Array, "..."]) -> LSTMState:
-        """What is remembered where a skill begins."""
+        """State of the LSTM where a skill begins."""
         return remember(self.cell, None, self.embedding(observation), jnp.zeros((self.actions.width,)))
 
     def arrive(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
-        """What is remembered after an action has led to an observation."""
+        """State of the LSTM after an action has led to an observation."""
         return remember(self.cell, state, self.embedding(observation), self.actions.vector(action))
 
     def is_done(self, state: LSTMState) -> Bool[Array, ""]:
-        """Whether to stop here: with a probability above 0.5."""
+        """Whether to stop here: whether that has a probability above 0.5."""
         return self.head(state.hidden) > 0
 
 

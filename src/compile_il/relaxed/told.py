@@ -21,7 +21,7 @@ class Told(NamedTuple):
     """b_1 .. b_M; all of them or none, but for the last one and those of empty segments, which lie at the end."""
     codes: Int[Array, " M"]
     num_segments: Int[Array, ""]
-    """How many segments there are; what is left of M is empty."""
+    """Number of segments; those beyond it, up to M, are empty."""
     listed: Bool[Array, ""]
     """Whether labels list the segments in order, so that each of them has a step."""
 
@@ -32,7 +32,7 @@ class Told(NamedTuple):
 
 
 def nothing_told(length: Int[Array, ""], num_segments: int) -> Told:
-    """No labels: as many segments as that, of which all but the last may end anywhere."""
+    """What is known without labels: that many segments, of which all but the last may end anywhere."""
     unknown = jnp.full((num_segments,), UNKNOWN)
     return Told(unknown.at[-1].set(length), unknown, jnp.array(num_segments), jnp.array(False))
 
@@ -45,7 +45,7 @@ def told_by(
     count: Int[Array, ""],
     num_segments: int,
 ) -> Told:
-    """From labels of steps and segments.
+    """What labels of steps and of segments tell about one demonstration.
 
     Boundaries are used if all inner ones are told. The codes of segments are told one after the other, or by any of
     their steps if boundaries are told too or there is only one segment.
@@ -71,7 +71,7 @@ def told_by(
 
 
 def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
-    """`told_by` of each demonstration of a batch."""
+    """What labels tell about each demonstration of a batch, by `told_by`."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes, counts)
     return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*map(jnp.asarray, labels))
 
@@ -91,7 +91,7 @@ def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
     It takes all boundaries of a demonstration or none, and codes by segment.
 
     Args:
-      labels: what is told.
+      labels: what is told of all demonstrations.
       counts: how many segments each demonstration has.
     """
     sketches = labels.segment_codes or [np.zeros(0, int)] * len(counts)
