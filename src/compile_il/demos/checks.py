@@ -1,4 +1,4 @@
-"""The door for observations and actions: one dtype for each kind, and errors that say what to do.
+"""Checks of observations and actions: one dtype for each kind, and errors that say what to do.
 
 Values are checked over all episodes at once; only an error looks for the episode and step it is about.
 """
@@ -34,7 +34,7 @@ class PackedEpisodes(NamedTuple):
 
 
 def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) -> PackedEpisodes:
-    """Lists of arrays, one per episode, end to end. Refuses episodes that do not fit together.
+    """Puts lists of arrays, one per episode, end to end. Refuses episodes that do not fit together.
 
     Args:
       observations: T+1 rows per episode; None for demonstrations without states.
@@ -57,7 +57,7 @@ def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) ->
 
 
 def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
-    """Arrays that hold all episodes end to end, checked and cast. See `Demonstrations.from_packed`."""
+    """Checks and casts arrays that hold all episodes end to end. See `Demonstrations.from_packed`."""
     _refuse_masked(lengths, "lengths")
     lengths = np.asarray(lengths)
     check_lengths(lengths)
@@ -75,7 +75,7 @@ def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: in
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """`value` as an int; refuses what is no whole number from `low` to `high`."""
+    """Returns `value` as an int; refuses what is no whole number from `low` to `high`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -87,13 +87,13 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
 
 
 def check_fraction(fraction: Any) -> None:
-    """Refuse what is no part of the episodes."""
+    """Refuses a fraction of the episodes that is not above 0 and at most 1."""
     if not isinstance(fraction, int | float | np.floating) or not 0 < fraction <= 1:
         raise DemonstrationError(f"fraction is {fraction!r}; it must be a number above 0 and at most 1.")
 
 
 def check_list(parts: Any, name: str, expected: int | None = None) -> None:
-    """Refuse anything but a list with one entry per episode."""
+    """Refuses anything but a list with one entry per episode."""
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         raise DemonstrationError(
             f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "
@@ -104,7 +104,7 @@ def check_list(parts: Any, name: str, expected: int | None = None) -> None:
 
 
 def check_lengths(lengths: np.ndarray) -> None:
-    """Refuse a set without episodes, and episodes without steps."""
+    """Refuses a set without episodes, and episodes without steps."""
     if lengths.size == 0:
         raise DemonstrationError("There are no episodes; at least one is needed.")
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
@@ -116,14 +116,14 @@ def check_lengths(lengths: np.ndarray) -> None:
 
 
 def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) -> None:
-    """Refuse counts that do not add up to what there is."""
+    """Refuses numbers of rows per episode that do not add up to the rows there are."""
     # A single count that is too large is looked for first: a sum of such counts can overflow, and look right.
     if (counts > num_rows).any() or counts.sum() != num_rows:
         raise DemonstrationError(f"The lengths of the episodes do not add up to the {num_rows} {what}.")
 
 
 def as_array(values: Any, what: str) -> np.ndarray:
-    """`values` as an array of numbers with at least one axis."""
+    """Returns `values` as an array of numbers with at least one axis; refuses anything else."""
     _refuse_masked(values, what)
     try:
         array = np.asarray(values)
@@ -139,7 +139,7 @@ def as_array(values: Any, what: str) -> np.ndarray:
 
 
 def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[[int, int, Any], str]) -> None:
-    """Raise `message(episode, step, value)` about the first bad row, if there is one."""
+    """Raises `message(episode, step, value)` about the first bad row, if there is one."""
     if bad.any():
         row = int(np.argmax(bad))
         raise DemonstrationError(message(*ragged.locate(row), ragged.values[row]))
@@ -175,7 +175,7 @@ def _check_final_observation(frames: list[np.ndarray], lengths: Int[np.ndarray, 
 
 
 def _check_same_space(parts: list[np.ndarray], what: str) -> None:
-    """Every episode has the row shape of episode 0; actions are all integers or all real numbers."""
+    """Refuses episodes whose rows differ in shape from those of episode 0, and integer actions beside real ones."""
     first = parts[0]
     for i, part in enumerate(parts):
         mixed = what == "Actions" and (part.dtype.kind in REALS) != (first.dtype.kind in REALS)
@@ -275,7 +275,7 @@ def _cast_finite(ragged: Ragged, what: str) -> Ragged:
 
 
 def _refuse_inexact(ragged: Ragged, what: str) -> None:
-    """Refuse whole numbers that float32 would round."""
+    """Refuses whole numbers that float32 would round."""
     values = ragged.values.reshape(len(ragged.values), -1)
     if values.max() > EXACT_IN_FLOAT32 or values.min() < -EXACT_IN_FLOAT32:
         refuse_where(

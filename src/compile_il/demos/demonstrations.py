@@ -117,8 +117,8 @@ class Demonstrations:
           actions: the actions of all episodes, T rows for each.
           lengths: the number of steps T of each episode.
           num_actions: how many discrete actions there are; by default the largest one plus 1.
-          truth: where the segments are and what they do.
-          labels: what a learner is told of it.
+          truth: the true boundaries and codes, where known.
+          labels: what a learner is told about segments.
         """
         demos = cls(check_packed(frames, actions, lengths, num_actions))
         if truth is not None:
@@ -155,7 +155,7 @@ class Demonstrations:
 
     @cached_property
     def truth(self) -> Truth:
-        """Where the segments are and what they do; each is None if unknown."""
+        """The true boundaries and codes of segments; each is None if unknown."""
         return Truth(_parts(self.storage.true_boundaries), _parts(self.storage.true_codes))
 
     @cached_property
@@ -168,7 +168,7 @@ class Demonstrations:
 
     @property
     def observation_kind(self) -> ObservationKind:
-        """`"grid"`, `"vector"` or `"symbol"`."""
+        """Kind of observation: `"grid"`, `"vector"` or `"symbol"`."""
         return KIND_OF_RANK[len(self.observation_shape)]
 
     @property
@@ -178,7 +178,7 @@ class Demonstrations:
 
     @property
     def action_kind(self) -> ActionKind:
-        """`"discrete"` or `"continuous"`."""
+        """Kind of action: `"discrete"` or `"continuous"`."""
         return "continuous" if self.num_actions is None else "discrete"
 
     @property
@@ -193,17 +193,17 @@ class Demonstrations:
 
     @property
     def num_frames(self) -> int:
-        """Observations in all episodes together."""
+        """Number of observations in all episodes together."""
         return len(self.storage.observations.values)
 
     @property
     def num_steps(self) -> int:
-        """Actions in all episodes together."""
+        """Number of actions in all episodes together."""
         return len(self.storage.actions.values)
 
     @property
     def max_length(self) -> int:
-        """Steps of the longest episode."""
+        """Number of steps of the longest episode."""
         return int(self.lengths.max())
 
     # Some of it
@@ -294,10 +294,10 @@ class Demonstrations:
         Labels may contradict the truth, as people's labels do, but not each other.
 
         Args:
-          boundaries: for each episode None, or one number per step: 1 a segment starts here, 0 none does,
+          boundaries: for each episode None, or one number per step: 1 (a segment starts here), 0 (none does) or
             `UNKNOWN`.
-          codes: for each episode None, or one number per step: a code, `UNKNOWN`.
-          segment_codes: for each episode None, or one number per segment in order, wherever it may start: a code,
+          codes: for each episode None, or one number per step: a code or `UNKNOWN`.
+          segment_codes: for each episode None, or one number per segment in order, wherever it may start: a code or
             `UNKNOWN`. It tells how many segments there are.
         """
         if boundaries is None and codes is None and segment_codes is None:
@@ -325,9 +325,9 @@ class Demonstrations:
 
         Args:
           boundaries: whether to tell where segments start.
-          codes: whether to tell what each step is part of.
-          segment_codes: whether to tell what the segments do one after the other; by itself, this says nothing about
-            where they start.
+          codes: whether to tell the code of the segment that each step belongs to.
+          segment_codes: whether to tell the codes of the segments in order; by itself, this says nothing about where
+            they start.
           fraction: part of the episodes to show, above 0 and up to 1; at least one is shown.
           seed: chooses the episodes.
         """
@@ -337,7 +337,7 @@ class Demonstrations:
     # Files
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write everything to an npz file, whole or not at all, and return its path.
+        """Writes everything to an npz file, whole or not at all, and returns its path.
 
         Args:
           path: where; `.npz` is appended if there is no suffix.
@@ -349,13 +349,13 @@ class Demonstrations:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Demonstrations":
-        """Read what `save` wrote, and check all of it again. Nothing in the file is ever executed."""
+        """Reads what `save` wrote, and checks all of it again. Nothing in the file is ever executed."""
         from compile_il.demos.files import load
 
         return load(path)
 
     def to_minari(self, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
-        """Write everything to a dataset in the local Minari store. Needs `pip install 'compile-il[minari]'`.
+        """Writes everything to a dataset in the local Minari store. Needs `pip install 'compile-il[minari]'`.
 
         Rewards are zero, and every episode is written as terminated at its last step, also one that was cut there:
         demonstrations do not say which.
@@ -376,7 +376,7 @@ class Demonstrations:
 
     @classmethod
     def from_minari(cls, dataset_id: str) -> "Demonstrations":
-        """Read a dataset from the local Minari store, ours or another's; nothing is downloaded.
+        """Reads a dataset from the local Minari store, ours or another's; nothing is downloaded.
 
         Observations and actions must lie in a Box or a Discrete space. Truth and labels are read where all
         episodes have them. Needs `pip install 'compile-il[minari]'`.

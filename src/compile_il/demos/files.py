@@ -34,7 +34,7 @@ REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
 
 
 def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Where `save` will write, with a suffix; an error if it will not be able to."""
+    """Returns the path that `save` will write, with a suffix; raises an error if it will not be able to."""
     if not os.fspath(path):
         raise FileNotFoundError(f"The path is empty: name a file to write, such as demos{SUFFIX}.")
     path = Path(path)
@@ -44,7 +44,7 @@ def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 
 def save(demos: Demonstrations, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write demonstrations to a file that is either complete or not there. See `Demonstrations.save`."""
+    """Writes demonstrations to a file that is either complete or not there. See `Demonstrations.save`."""
     path = target_path(path, overwrite=overwrite)
     with replace_file(path) as unfinished, open(unfinished, "wb") as file:
         np.savez_compressed(file, **_to_fields(demos))
@@ -52,7 +52,7 @@ def save(demos: Demonstrations, path: str | os.PathLike[str], *, overwrite: bool
 
 
 def load(path: str | os.PathLike[str]) -> Demonstrations:
-    """Read demonstrations from a file and check them. See `Demonstrations.load`."""
+    """Reads demonstrations from a file and checks them. See `Demonstrations.load`."""
     path = Path(path)
     if not path.suffix and not path.exists():
         path = path.with_name(path.name + SUFFIX)
@@ -110,7 +110,7 @@ def _from_fields(fields: dict[str, np.ndarray]) -> Demonstrations:
 
 
 def _check_listed(fields: dict[str, np.ndarray]) -> None:
-    """Refuse a file that has lost an optional field: it would read as one that never had it."""
+    """Refuses a file that has lost an optional field: it would read as one that never had it."""
     listed = {str(name) for name in _field(fields, "fields").ravel()}
     for name in sorted(listed):
         _field(fields, name)

@@ -1,4 +1,4 @@
-"""Several sets of demonstrations as one."""
+"""Joins several sets of demonstrations into one."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from compile_il.demos.words import space, truth
 
 
 def join_storages(parts: Sequence[Storage]) -> Storage:
-    """See `Demonstrations.concatenate`."""
+    """Joins sets of demonstrations, whose spaces must be equal; see `Demonstrations.concatenate`."""
     if len(parts) == 0:
         raise DemonstrationError("There is nothing to concatenate; give at least one set of demonstrations.")
     first = parts[0]

@@ -14,19 +14,19 @@ UNKNOWN = -1
 """The label of a step, or of a segment, about which nothing is known."""
 
 NO_SEGMENT = -2
-"""What follows the codes of the segments where these are padded: there is no such segment."""
+"""The padding that follows the codes of an episode's segments: there is no such segment."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartialLabels:
-    """What a learner is told: for each episode an array of T numbers, one per step, and one with a number per segment.
+    """What a learner is told: arrays for each episode with one number per step, and one with a number per segment.
 
     Attributes:
       boundaries: 1 where a segment starts at step t, 0 where none does, `UNKNOWN` elsewhere. Never 1 at step
         0, where the first segment starts anyway.
       codes: the code of the segment that step t belongs to, or `UNKNOWN`.
-      segment_codes: the codes of all segments in order, wherever they start, or `UNKNOWN`; empty for an episode about
-        which nothing is known so, and None if that is so for all.
+      segment_codes: the codes of all segments in order, wherever they start, or `UNKNOWN`; empty for an episode whose
+        segments are not listed, and None if those of no episode are.
     """
 
     boundaries: list[np.ndarray]
@@ -83,14 +83,14 @@ def check_label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundar
 
 
 def unknown_labels(lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Labels that say nothing."""
+    """Labels of all steps that say nothing: `UNKNOWN` everywhere."""
     return Ragged(np.full(int(lengths.sum()), UNKNOWN, np.int32), lengths)
 
 
 def reveal_truth(
     storage: Storage, *, boundaries: bool, codes: bool, segment_codes: bool, fraction: float, seed: int
 ) -> Storage:
-    """See `Demonstrations.reveal`."""
+    """Tells the truth about some episodes as labels; see `Demonstrations.reveal`."""
     check_fraction(fraction)
     seed = whole_number("seed", seed, 0)
     if not boundaries and not codes and not segment_codes:
@@ -137,7 +137,7 @@ def _tell(values: Shaped[np.ndarray, " S"], lengths: Int[np.ndarray, " B"], show
 
 
 def _changes_within_segment(codes: Ragged, boundaries: Ragged) -> Bool[np.ndarray, " S"]:
-    """Where a known code differs from the known one before it, although no segment can start in between."""
+    """The steps where a known code differs from the known one before it, although no segment can start in between."""
     may_start = boundaries.values != 0
     may_start[codes.starts] = True
     stretch = np.cumsum(may_start)  # all steps of a stretch are certain to lie in one segment
@@ -149,7 +149,7 @@ def _changes_within_segment(codes: Ragged, boundaries: Ragged) -> Bool[np.ndarra
 
 
 def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """One integer per step; None, for one episode or for all, stands for unknown."""
+    """Labels with one integer per step, end to end; None, for one episode or for all, stands for unknown."""
     if parts is None:
         return unknown_labels(lengths)
     check_list(parts, name, expected=len(lengths))

@@ -34,7 +34,7 @@ NO_STATES = Box(0.0, 0.0, (1,), np.float32)
 
 
 def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
-    """Write demonstrations to the local Minari store, each as terminated at its last step.
+    """Writes demonstrations to the local Minari store, each as terminated at its last step.
 
     See `Demonstrations.to_minari`.
     """
@@ -59,7 +59,7 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False
 
 
 def from_minari(dataset_id: str) -> Demonstrations:
-    """Read demonstrations from the local Minari store. See `Demonstrations.from_minari`."""
+    """Reads demonstrations from the local Minari store. See `Demonstrations.from_minari`."""
     minari = _import_minari()
     _dataset_path(dataset_id)
     try:
@@ -121,7 +121,7 @@ def _check_environment(env_id: str | None) -> None:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[None]:
-    """Put the dataset at `path` aside; delete it when the block succeeds, put it back when it fails."""
+    """Puts the dataset at `path` aside; deletes it when the block succeeds, puts it back when it fails."""
     if path.exists() and not (path / "data").is_dir():
         raise FileExistsError(f"{path} is not a Minari dataset, so it is not replaced; choose another id.")
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")

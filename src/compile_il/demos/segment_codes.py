@@ -13,7 +13,7 @@ from compile_il.demos.truth import pack_integers
 
 
 def check_segment_codes(segment_codes: Any, boundaries: Ragged, codes: Ragged) -> Ragged:
-    """Codes end to end, none of an episode of which none are known; they do not contradict the labels of its steps.
+    """Codes of segments end to end, none where None is given; refuses those that contradict the labels of steps.
 
     Args:
       segment_codes: for each episode None, or for each segment a code, `UNKNOWN` or None.
@@ -35,7 +35,7 @@ def check_segment_codes(segment_codes: Any, boundaries: Ragged, codes: Ragged) -
 
 
 def no_segment_codes(num_episodes: int) -> Ragged:
-    """No codes of any episode."""
+    """Segment codes of episodes where none are listed: empty for each."""
     return Ragged(np.zeros(0, np.int32), np.zeros(num_episodes, np.int64))
 
 
@@ -48,7 +48,7 @@ def _without_none(codes: Any) -> Any:
 
 
 def _refuse_wrong_number(segment_codes: Ragged, boundaries: Ragged) -> None:
-    """Refuse codes of fewer segments than the boundary labels make, or of more than they leave room for."""
+    """Refuses codes of fewer segments than the boundary labels make, or of more than they leave room for."""
     inner = np.ones(len(boundaries.values), bool)
     inner[boundaries.starts] = False
 
@@ -68,7 +68,7 @@ def _refuse_wrong_number(segment_codes: Ragged, boundaries: Ragged) -> None:
 
 
 def _refuse_wrong_codes(segment_codes: Ragged, boundaries: Ragged, codes: Ragged) -> None:
-    """Refuse codes that no segmentation agrees with which also agrees with the labels of steps."""
+    """Refuses codes of segments where no segmentation agrees both with them and with the labels of steps."""
     has_codes = np.bincount(codes.part_index, codes.values != UNKNOWN, minlength=len(codes.counts)) > 0
     both = np.flatnonzero((segment_codes.counts > 0) & has_codes)
     if not len(both):

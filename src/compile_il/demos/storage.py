@@ -25,23 +25,23 @@ class Ragged:
 
     @classmethod
     def pack(cls, parts: Sequence[Shaped[np.ndarray, "..."]]) -> Self:
-        """Copy `parts` end to end. There must be at least one."""
+        """Copies `parts` end to end. There must be at least one."""
         return cls(np.concatenate(parts), np.array([len(part) for part in parts]))
 
     @classmethod
     def join(cls, raggeds: Sequence["Ragged"]) -> Self:
-        """The parts of all of them, in order."""
+        """The parts of several such objects, in order."""
         return cls(np.concatenate([r.values for r in raggeds]), np.concatenate([r.counts for r in raggeds]))
 
     @cached_property
     def parts(self) -> list[np.ndarray]:
-        """The parts, as views."""
+        """The list of parts, each a view of `values`."""
         ends = self.starts + self.counts
         return [self.values[i:j] for i, j in zip(self.starts.tolist(), ends.tolist(), strict=True)]
 
     @property
     def part_index(self) -> Int[np.ndarray, " N"]:
-        """For each row, the part it belongs to."""
+        """For each row of `values`, the index of the part it belongs to."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def locate(self, row: int) -> tuple[int, int]:
@@ -66,7 +66,7 @@ class Ragged:
         return out
 
     def equals(self, other: "Ragged") -> bool:
-        """Same parts, same numbers, same dtype."""
+        """Whether both have the same parts, with the same numbers and dtype."""
         return (
             self.values.dtype == other.values.dtype
             and np.array_equal(self.counts, other.counts)

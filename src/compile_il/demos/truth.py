@@ -20,7 +20,7 @@ from compile_il.demos.storage import Ragged
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Where segments start and what they do: one array per episode, or None where that is unknown.
+    """Where segments start and which codes they have: one array per episode, or None where that is unknown.
 
     Attributes:
       boundaries: the M-1 inner boundaries of M segments; each is the first step of the next segment.

@@ -36,7 +36,7 @@ class Packed(NamedTuple):
 
 
 def pad(storage: Storage, max_length: int | None) -> Padded:
-    """See `Demonstrations.padded`."""
+    """Makes one batch padded with zeros; see `Demonstrations.padded`."""
     T = _check_size(max_length, int(storage.actions.counts.max()), "max_length", "steps of the longest episode")
     return Padded(
         observations=storage.observations.padded(T + 1),
@@ -47,7 +47,7 @@ def pad(storage: Storage, max_length: int | None) -> Padded:
 
 
 def pack(storage: Storage, num_frames: int | None, max_length: int | None) -> Packed:
-    """See `Demonstrations.packed`."""
+    """Makes one batch with frames end to end; see `Demonstrations.packed`."""
     lengths, frames = storage.actions.counts, storage.observations.values
     T = _check_size(max_length, int(lengths.max()), "max_length", "steps of the longest episode")
     F = _check_size(num_frames, len(frames), "num_frames", "frames of all episodes")

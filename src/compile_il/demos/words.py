@@ -7,7 +7,7 @@ from compile_il.demos.storage import Storage
 
 
 def describe(storage: Storage) -> str:
-    """Such as `2 episodes, 3..5 steps, vector of 4 float32, 8 discrete actions, truth known`."""
+    """A summary, such as `2 episodes, 3..5 steps, vector of 4 float32, 8 discrete actions, truth known`."""
     lengths = storage.actions.counts
     shortest, longest = int(lengths.min()), int(lengths.max())
     steps = _count(longest, "step") if shortest == longest else f"{shortest}..{longest} steps"
@@ -23,7 +23,7 @@ def describe(storage: Storage) -> str:
 
 
 def space(storage: Storage) -> str:
-    """Kind, shape and dtype of observations and actions: equal words, equal spaces."""
+    """Kind, shape and dtype of observations and actions; words are equal where spaces are."""
     frames, actions = storage.observations.values, storage.actions.values
     match frames.shape[1:]:
         case ():
@@ -40,7 +40,7 @@ def space(storage: Storage) -> str:
 
 
 def truth(storage: Storage) -> str:
-    """What is known to be true."""
+    """Words for what is known of the truth."""
     match storage.true_boundaries is not None, storage.true_codes is not None:
         case True, True:
             return "truth known"
