@@ -1,4 +1,4 @@
-"""What a model is and how it is trained: frozen, validated when built, plain enough for a JSON file."""
+"""The settings of a model and of its training: frozen, validated when built, plain enough for a JSON file."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from compile_il.setting import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, SHARE, Range, about, check_settings, setting
 
 LEAST_TEMPERATURE = 1e-6
-"""Below it what a sample is divided by is lost in single precision."""
+"""Smallest temperature allowed: a smaller divisor of relaxed samples would be lost in single precision."""
 PAPER_RATE = 3.0
-"""The paper's rate of the Poisson prior over lengths, in all of its experiments."""
+"""The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
 EXACT = {"inference": "exact"}
 RELAXED = {"inference": "relaxed"}
 GAUSSIAN = {"inference": "relaxed", "codes": "gaussian"}
-"""Values of other settings under which a setting has an effect; see `About.only`."""
+"""EXACT, RELAXED and GAUSSIAN: values of other settings under which a setting has an effect; see `About.only`."""
 _ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one for each demonstration"
 _FORMER = {"counts_told"}
-"""In files of earlier versions, which called a setting what labels tell (`CountsTold`)."""
+"""Names in files of earlier versions that are no settings any more, and are ignored; see `CountsTold`."""
 _TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ class ConfigError(ValueError):
 
 
 class CountsTold(NamedTuple):
-    """What labels tell of the number of segments, where the settings leave it open: a fact about the data."""
+    """What labels tell about the number of segments, where the settings leave it open; a fact about the data."""
 
     largest: int = 0
-    """Segments of the demonstration that has most, among those whose number is told; 0 if none is."""
+    """Largest number of segments that labels tell of any demonstration; 0 if they tell none."""
     of_all: bool = False
-    """Whether the number is told of each demonstration."""
+    """Whether labels tell the number of segments of every demonstration."""
 
 
 NOTHING_TOLD = CountsTold()
@@ -45,77 +45,77 @@ class Config:
     """Settings of `fit`, each documented in one line."""
 
     num_segments: Count = setting(3, AT_LEAST_ONE, ", or None if it is not known", kind_hint=_ALSO_A_LIST)
-    """Segments of each demonstration; None, or "unknown", if labels tell it or it is to be found."""
+    """Number of segments in each demonstration; None, or "unknown", if labels tell it or it is to be found."""
     max_segments: int = setting(12, AT_LEAST_ONE)
-    """Most segments that are considered where their number is not known, or as many as any labels tell, if more."""
+    """Most segments considered where their number is not known; raised to the largest number that labels tell."""
     num_skills: int = setting(10, AT_LEAST_ONE)
-    """Skills to be found."""
+    """Number of skills to find."""
     inference: Literal["exact", "relaxed"] = "exact"
     """How boundaries and skills are inferred: summed out, or by the paper's recognition model with relaxed samples."""
     supervision: Literal["none", "b", "z", "bz"] = "none"
     """Labels on fresh demonstrations of a world: boundaries (b), codes in order (z) or both; data has its own."""
     num_iterations: int = setting(500, AT_LEAST_ONE)
-    """Steps of training."""
+    """Number of training steps."""
     batch_size: int = setting(32, AT_LEAST_ONE)
-    """Demonstrations in each step."""
+    """Number of demonstrations in each training step."""
     hidden_dim: int = setting(64, AT_LEAST_ONE)
-    """Units of hidden layers; the paper has 256."""
+    """Number of units in each hidden layer; the paper has 256."""
     num_maps: int = setting(16, AT_LEAST_ONE)
-    """Feature maps of convolutions; the paper has 64."""
+    """Number of feature maps of each convolution; the paper has 64."""
     policy_layers: int = setting(1, AT_LEAST_ONE)
-    """Hidden layers of each policy; the paper has 2 for the reacher."""
+    """Number of hidden layers of each policy; the paper has 2 for the reacher."""
     recurrent: bool = False
-    """Whether policies have a memory of what was seen, for partially observed worlds."""
+    """Whether policies have a memory (an LSTM) of earlier states and actions, for partially observed worlds."""
     forgetful: bool = setting(False, only=RELAXED)
-    """Relaxed: whether policies that remember forget, where a skill begins, all that came before."""
+    """Relaxed: whether the memory of recurrent policies is cleared wherever a skill begins."""
     learning_rate: float = setting(1e-3, POSITIVE)
-    """Of Adam."""
+    """Learning rate of Adam."""
     cooldown: float = setting(0.2, SHARE)
-    """Share of the iterations, the last ones, in which the learning rate falls to zero along a line."""
+    """Share of the iterations, at the end, over which the learning rate falls linearly to zero."""
     max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
-    """Gradients are clipped to this norm, over all parameters of a model; None for no limit."""
+    """Norm to which gradients are clipped, over all parameters of a model; None for no limit."""
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
-    """Weight of the Poisson factor on segment lengths; if None it is learned, and 0 where their number is not known."""
+    """Weight of the Poisson factor on segment lengths; if None learned, or 0 if the number of segments is unknown."""
     duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")
-    """Expected length of a segment; if None the mean in the data, or for relaxed inference in a world the paper's 3."""
+    """Expected steps of a segment; if None the mean in the data, or for relaxed inference in a world the paper's 3."""
     longest_segment: int | None = setting(None, AT_LEAST_ONE, ", or None", only=EXACT)
-    """Segments longer than this are not considered."""
+    """Most steps of a segment, beyond which it is not considered; None for no limit."""
     shared_termination: bool | None = setting(None, only=EXACT)
-    """Whether all skills share one termination rule; if None, where the number of segments is not known."""
+    """Whether all skills share one termination rule; if None, only where the number of segments is not known."""
     termination_weight: float | None = setting(None, POSITIVE, ", such as 1", only=EXACT)
-    """Weight of the termination rule in the likelihood; 1 if None, and 3 where the number of segments is not known."""
+    """Weight of the termination rule in the likelihood; if None 1, or 3 where the number of segments is unknown."""
     sigma_floor: float | None = setting(None, POSITIVE, ", such as 0.5")
-    """Least spread of continuous actions, in standard deviations of the data's; if None 0.5, and 0.25 for relaxed."""
+    """Least spread of policies' continuous actions, in standard deviations of the data's; if None 0.5, relaxed 0.25."""
     segment_cost: float = setting(0.0, only=EXACT)
-    """Log-probability that each further segment costs where their number is not known."""
+    """Log-probability that each further segment costs where the number of segments is not known."""
     effects: bool = setting(False, only=EXACT)
     """Whether skills are also told apart by what they change, so that each stands for a thing rather than a place."""
     effect_spread: float = setting(0.2, POSITIVE, ", such as 0.2", only=EXACT)
-    """Deviation of such a change, in largest entries of a channel or spreads of a column; smaller counts more."""
+    """Deviation of a skill's effect, in largest entries of a channel or deviations of a column; smaller counts more."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
     """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
     code_dim: int = setting(32, AT_LEAST_ONE, only=GAUSSIAN)
-    """Relaxed: entries of a Gaussian code."""
+    """Relaxed: number of entries of a Gaussian code."""
     readout: Literal["last", "attentive"] = setting("last", only=RELAXED)
-    """Relaxed: where the code of a segment is read, softly at its last step or where attention says."""
+    """Relaxed: where the code of a segment is read: softly at its last step, or where attention says."""
     boundary_term: Literal["first", "lengths"] = setting("first", only=RELAXED)
     """Relaxed: the prior over boundaries as M times the first one's divergence, or on each segment's soft length."""
     beta_codes: float = setting(0.1, NOT_NEGATIVE, only=RELAXED)
-    """Relaxed: weight of the codes' divergence from their prior."""
+    """Relaxed: weight of the divergence of codes from their prior."""
     beta_boundaries: float = setting(0.1, NOT_NEGATIVE, only=RELAXED)
-    """Relaxed: weight of the boundaries' divergence from their prior."""
+    """Relaxed: weight of the divergence of boundaries from their prior."""
     temperature: float = setting(1.0, _TEMPERATURE, ", such as 1", only=RELAXED)
-    """Relaxed: of the samples of boundaries and codes."""
+    """Relaxed: temperature of the samples of boundaries and codes."""
     final_temperature: float | None = setting(None, _TEMPERATURE, ", such as 1", only=RELAXED)
-    """Relaxed: the temperature falls to this in the course of training; if None it stays as it is."""
+    """Relaxed: temperature at the end of training, to which it falls exponentially; if None it does not change."""
     half_precision: bool = False
-    """Whether networks are trained in bfloat16; worth it on accelerators."""
+    """Whether networks compute in bfloat16 during training; worth it on accelerators."""
     num_devices: int | None = setting(None, AT_LEAST_ONE, ", or None")
-    """Devices that share each batch; all there are if None, or as many as can have equal shares."""
+    """Number of devices that share each batch; if None all, or the most that can have equal shares."""
     num_seeds: int = setting(1, AT_LEAST_ONE)
-    """Models trained at once; the one with the best held-out likelihood is kept."""
+    """Number of models trained at once; the one with the best held-out likelihood is kept."""
     seed: int = setting(0, SEED)
-    """Of initial weights, batches and fresh demonstrations."""
+    """Seed of all that is random in training: initial weights, batches, noise and fresh demonstrations."""
 
     def __post_init__(self) -> None:
         if isinstance(self.num_segments, str) and self.num_segments == "unknown":
@@ -131,16 +131,16 @@ class Config:
 
     @property
     def num_codes(self) -> int:
-        """Codes that can be told: one for each skill, or for each entry of a Gaussian code."""
+        """Number of codes that labels can name: one for each skill, or for each entry of a Gaussian code."""
         return self.num_skills if self.codes == "categorical" else self.code_dim
 
     @property
     def expected_segments(self) -> int:
-        """Segments of a demonstration, or a guess at them where they are not known."""
+        """Number of segments of a demonstration, or a guess (3) where it is not known."""
         return self.num_segments or 3
 
     def settled(self, told: CountsTold = NOTHING_TOLD) -> Self:
-        """The same settings, with a value for each None whose default depends on other settings or on the data.
+        """The same settings, with a value for each None whose default follows from inference or the number of segments.
 
         Where the number of segments is told, the likelihood needs no help. Where it is not, cutting once more is worth
         the price of a code wherever a policy is unsure, and cutting once less where one code can serve two tasks. What
@@ -148,7 +148,7 @@ class Config:
         its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
 
         Args:
-          told: what labels tell of the number of segments; nothing, where these settings give one.
+          told: what labels tell about the number of segments; nothing, where these settings give one.
         """
         known = self.num_segments is not None or told.of_all
         if self.inference == "relaxed":
@@ -164,12 +164,12 @@ class Config:
         return dataclasses.replace(self, max_segments=max(self.max_segments, told.largest), **unset)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only."""
+        """Returns the settings as a dictionary of plain values."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Reads what `to_json` gave; unknown settings are refused."""
+        """Builds settings from what `to_json` returned; unknown ones are refused."""
         values = {name: value for name, value in values.items() if name not in _FORMER}
         unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
         if unknown:
@@ -183,7 +183,7 @@ def special_settings() -> dict[str, Any]:
 
 
 def given_config(config: Config | None) -> Config:
-    """The settings that somebody gave all at once, or those by default."""
+    """Returns the given settings, or the default ones for None; refuses anything else."""
     if config is None or isinstance(config, Config):
         return config or Config()
     raise ConfigError(

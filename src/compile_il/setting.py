@@ -1,4 +1,4 @@
-"""A setting of a frozen dataclass: its range and what it goes with stand next to it, and are checked in one loop."""
+"""Settings as fields of frozen dataclasses, each with its range and what it goes with, checked in one loop."""
 
 import dataclasses
 import difflib
@@ -10,17 +10,17 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 Settings = TypeVar("Settings")
 NUMBERS = (int, float, int | None, float | None, int | Literal["unknown"] | None)
-"""Types of settings that are numbers."""
+"""Type annotations of settings that are numbers."""
 
 
 class Range(NamedTuple):
-    """Numbers that a setting may be, and what an error calls them."""
+    """The numbers that a setting may be, and the words for them in an error."""
 
     words: str
     least: float = -math.inf
     most: float = math.inf
     above: float = -math.inf
-    """Numbers are larger than this; the other two are in the range themselves."""
+    """Lower bound that is not in the range itself; `least` and `most` are."""
 
     def holds(self, value: float) -> bool:
         """Whether a number is in the range."""
@@ -33,35 +33,35 @@ NOT_NEGATIVE = Range("0 or more", least=0)
 POSITIVE = Range("a positive number", above=0)
 SHARE = Range("a share between 0 and 1", least=0, most=1)
 MAX_SEED = 2**32 - 1
-"""JAX would leave out what is above, and two seeds would be the same."""
+"""Largest seed: JAX would leave out the bits above it, and two seeds would be the same."""
 SEED = Range(f"a number from 0 to {MAX_SEED}", least=0, most=MAX_SEED)
 
 
 class About(NamedTuple):
-    """What is known of a setting besides its type."""
+    """What is known about a setting besides its type: its range, words for errors, and where it has an effect."""
 
     fits: Range = ANY
     hint: str = ""
-    """Said behind the range, such as what would do."""
+    """Text that an error adds after the range, such as an example of what would do."""
     kind_hint: str = ""
-    """Said where the value is of another kind altogether."""
+    """Text that an error adds where the value is no number of the right kind at all."""
     only: Mapping[str, str] = MappingProxyType({})
-    """Other settings, with the one value of each where this one says anything."""
+    """Other settings by name, with the value that each must have for this one to have an effect."""
 
 
 def setting(default: Any, fits: Range = ANY, hint: str = "", **more: Any) -> Any:
-    """A field with its default, its range, and what else there is to say of it; see `About`."""
+    """Returns a dataclass field with its default, its range and what else there is to say about it; see `About`."""
     return dataclasses.field(default=default, metadata={"about": About(fits, hint, **more)})
 
 
 def about(field: dataclasses.Field[Any]) -> About:
-    """What is known of a setting besides its type."""
+    """Returns the `About` of a dataclass field, or a blank one if it has none."""
     found: About = field.metadata.get("about", About())
     return found
 
 
 def check_settings(settings: Any, error: type[ValueError]) -> None:
-    """Refuses what no setting can be, and what says nothing beside the others; NumPy's numbers become plain ones."""
+    """Refuses invalid settings, and those without effect beside the others; NumPy's numbers become plain ones."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.type in NUMBERS:
@@ -73,7 +73,7 @@ def check_settings(settings: Any, error: type[ValueError]) -> None:
 
 
 def changed(settings: Settings, changes: Mapping[str, Any], error: type[ValueError]) -> Settings:
-    """The same with some settings changed; unknown names are refused."""
+    """Returns a copy with some settings changed; unknown names are refused."""
     given: Any = settings  # a dataclass, which no type says
     known = [field.name for field in dataclasses.fields(given)]
     for name in changes:
@@ -86,7 +86,7 @@ def changed(settings: Settings, changes: Mapping[str, Any], error: type[ValueErr
 
 
 def plain_number(value: Any, kind: Any) -> int | float | None:
-    """The value as JSON can have it, where it is a number of this type."""
+    """Returns the value as a plain int or float if it is a finite number of this type, else None."""
     whole = is_whole(kind)
     wanted: Any = numbers.Integral if whole else numbers.Real
     if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
@@ -96,12 +96,12 @@ def plain_number(value: Any, kind: Any) -> int | float | None:
 
 
 def is_whole(kind: Any) -> bool:
-    """Whether only whole numbers are of this type."""
+    """Whether a type of numbers admits whole ones only."""
     return int in (kind, *get_args(kind))
 
 
 def _number(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> int | float | None:
-    """The value as it is kept."""
+    """Returns the value of a setting that is a number as it is kept; refuses what is not in its range."""
     if value is None and type(None) in get_args(field.type):
         return None
     known, number = about(field), plain_number(value, field.type)
@@ -121,7 +121,7 @@ def _check_choice(field: dataclasses.Field[Any], value: Any, error: type[ValueEr
 
 
 def _choices_of(kind: Any) -> tuple[Any, ...]:
-    """All values of a type that has few."""
+    """All values of a type that has few (a Literal or a bool); none for other types."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     yes_or_no = {bool: (True, False), bool | None: (True, False, None)}
@@ -129,7 +129,7 @@ def _choices_of(kind: Any) -> tuple[Any, ...]:
 
 
 def _check_meaning(settings: Any, field: dataclasses.Field[Any], error: type[ValueError]) -> None:
-    """Refuses a setting that is not as by default, beside others that leave it nothing to say."""
+    """Refuses a setting that differs from its default where the values of others leave it without effect."""
     if getattr(settings, field.name) == field.default:
         return
     for other, wanted in about(field).only.items():
