@@ -9,7 +9,7 @@ from compile_il.networks import Scaling, Space
 
 
 class ActionCoding(eqx.Module):
-    """From actions to vectors, and from a policy's outputs to probabilities and to the most probable action.
+    """Turns actions into vectors, and a policy's outputs into probabilities and the most probable action.
 
     Continuous actions are Gaussian with a spread that is learned but never falls below a floor: without one the policy
     term grows without bound as the spread shrinks and drowns all others, and boundaries decay. A spread that has come
@@ -21,7 +21,7 @@ class ActionCoding(eqx.Module):
     spread: Float[Array, " A"]
     num_actions: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
-    """Entries of an action as a vector, and outputs of a policy."""
+    """Number of entries of an action as a vector, and of outputs of a policy."""
     sigma_floor: float = eqx.field(static=True)
 
     def __init__(self, space: Space, scaling: Scaling, sigma_floor: float):
@@ -31,7 +31,7 @@ class ActionCoding(eqx.Module):
         self.sigma_floor = sigma_floor
 
     def vector(self, action: Shaped[Array, "*A"]) -> Float[Array, " width"]:
-        """An action as networks see it."""
+        """An action as networks see it: one-hot where discrete, standardised where continuous."""
         if self.num_actions:
             return jax.nn.one_hot(action, self.num_actions)
         mean, spread = jax.lax.stop_gradient((self.mean, self.spread))
@@ -39,7 +39,7 @@ class ActionCoding(eqx.Module):
         return jnp.where(constant, 0.0, (action - mean) / jnp.where(constant, 1.0, spread))
 
     def in_half(self) -> "ActionCoding":
-        """The same: data are scaled before they are rounded."""
+        """Returns itself, still in float32: data are scaled before they are rounded."""
         return self
 
     def log_prob(

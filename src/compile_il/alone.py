@@ -8,11 +8,11 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def alone_in(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Keeps others out of a folder, where the system has locks; who is killed lets go of it.
+    """Keeps other processes out of a folder inside the block, where the system has locks; one that is killed lets go.
 
     Args:
-      folder: which; it is there.
-      refusal: is raised where another one keeps it.
+      folder: a folder that exists.
+      refusal: the error to raise where another process keeps it.
     """
     try:
         import fcntl

@@ -38,7 +38,7 @@ def save_arrays(tree: Any, description: dict[str, Any], folder: Path, *, overwri
       tree: what has arrays; all else in it must follow from the description.
       description: plain values, among them the `format`.
       folder: where; folders above it are made.
-      overwrite: whether such a folder that is there may be replaced.
+      overwrite: whether such a folder may be replaced if it exists.
     """
     target = _check_folder(folder, overwrite=overwrite)
     arrays = named_leaves(eqx.filter(tree, eqx.is_array))
@@ -64,7 +64,7 @@ def load_arrays(folder: Path, version: int) -> tuple[dict[str, Any], dict[str, n
 
 
 def no_model(folder: Path, error: Exception) -> ModelError:
-    """For a description that is whole, and yet describes nothing that can be built."""
+    """Returns the error for a description that is undamaged, and yet describes no model that can be built."""
     return ModelError(
         f"{folder / CONFIG_FILE} does not describe a model ({type(error).__name__}: {error}). Undo what was changed in "
         "it, or copy the folder again."
@@ -72,13 +72,13 @@ def no_model(folder: Path, error: Exception) -> ModelError:
 
 
 def checksum(description: dict[str, Any]) -> str:
-    """Of all that a description says but the sum itself, however its lines are laid out."""
+    """SHA-256 sum of all that a description says but the sum itself, however its lines are laid out."""
     rest = {name: value for name, value in description.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def fill_shapes(shapes: Tree, arrays: dict[str, np.ndarray], folder: Path) -> Tree:
-    """Puts arrays in the places that have their names; neither a place nor an array may be left over."""
+    """Fills the shapes in a tree with the arrays of the same names; neither a shape nor an array may be left over."""
     path = folder / WEIGHTS_FILE
     places, rest = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     wanted = named_leaves(places)
@@ -159,7 +159,7 @@ def _check_folder(target: Path, *, overwrite: bool) -> Path:
 
 @contextlib.contextmanager
 def _replace_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder beside, which takes the place of `target` once the block ends well."""
+    """Yields a temporary folder beside `target`, which takes its place once the block ends well."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))

@@ -9,12 +9,12 @@ Tree = TypeVar("Tree")
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
-    """All leaves, in the tree's order."""
+    """All leaves of a tree by name, in the tree's order."""
     return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def map_named(function: Callable[[str, Any], Any], tree: Tree) -> Tree:
-    """The same tree, with `function(name, leaf)` in place of each leaf."""
+    """Returns the same tree, with `function(name, leaf)` in place of each leaf."""
     return jax.tree_util.tree_map_with_path(lambda path, leaf: function(_name(path), leaf), tree)
 
 

@@ -12,9 +12,9 @@ from compile_il.demos import UNKNOWN, Demonstrations
 from compile_il.demos.labels import NO_SEGMENT
 
 ROUND_STEPS, ROUND_FRAMES = 16, 1024
-"""Shapes are rounded up to multiples of these where only few programs are to be compiled."""
+"""Numbers of steps and of frames are rounded up to multiples of these, so that only few programs are compiled."""
 AnyArray = jax.Array | np.ndarray
-"""Batches of a world are made on the device, batches of data on the host."""
+"""An array of JAX or NumPy: batches of a world are made on the device, batches of data on the host."""
 
 
 class Batch(NamedTuple):
@@ -22,20 +22,20 @@ class Batch(NamedTuple):
 
     frames: Shaped[AnyArray, "F ..."]
     actions: Shaped[AnyArray, "F ..."]
-    """The action taken at each frame; at a demonstration's last frame, none."""
+    """The action taken at each frame; at a demonstration's last frame none is, and the entry means nothing."""
     first: Int[AnyArray, " B"]
     """The row of each demonstration's first frame."""
     lengths: Int[AnyArray, " B"]
     fits: Bool[AnyArray, " B"]
-    """Whether all frames of a demonstration found room; those that did not are left out of this batch."""
+    """Whether a demonstration counts: those whose frames did not all find room are left out of this batch."""
     boundary_labels: Int[AnyArray, "B T"]
     code_labels: Int[AnyArray, "B T"]
     segment_codes: Int[AnyArray, "B listed"]
-    """The code of each segment in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero if no such labels."""
+    """Codes of segments in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero without labels of this kind."""
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
-    """Rows that hold a random batch all but always: the mean plus five standard deviations.
+    """Number of rows that nearly always hold a random batch's frames: the mean plus five standard deviations.
 
     There is room for the longest demonstration and for others beside it, too: were it left out of most small batches,
     what is learned would depend on their size.
@@ -53,7 +53,7 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
 
 
 def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
-    """Demonstrations that are at hand, as NumPy arrays of fixed shapes."""
+    """A batch of demonstrations that are at hand, as NumPy arrays of fixed shapes."""
     storage = demos.storage
     sizes = np.asarray(demos.lengths) + 1
     ends = np.cumsum(sizes)
@@ -89,7 +89,7 @@ def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndar
 
 
 def _padded_segment_codes(demos: Demonstrations, max_length: int) -> np.ndarray:
-    """The codes of each demonstration followed by `NO_SEGMENT`; where there are none, all is unknown.
+    """Codes of each demonstration's segments, followed by `NO_SEGMENT`; all `UNKNOWN` where none are listed.
 
     The width is that of the longest list there can be, so that batches of one data set have one shape.
     """
@@ -103,7 +103,7 @@ def _padded_segment_codes(demos: Demonstrations, max_length: int) -> np.ndarray:
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some demonstrations of a batch, any of them more than once; the frames stay where they are."""
+    """Picks some demonstrations of a batch, any of them more than once; the frames stay where they are."""
     return batch._replace(
         first=batch.first[rows],
         lengths=batch.lengths[rows],
@@ -115,12 +115,12 @@ def pick(batch: Batch, rows: np.ndarray) -> Batch:
 
 
 def rows_filled_up(num_demos: int, num_rows: int) -> np.ndarray:
-    """All demonstrations, and then the first one again and again, up to a number of rows that stays the same."""
+    """Indices of all demonstrations, and then of the first one again and again, up to a number of rows."""
     return np.pad(np.arange(num_demos), (0, num_rows - num_demos))
 
 
 def rounded_batch(demos: Demonstrations, rows: np.ndarray, max_length: int) -> Batch:
-    """Rows of demonstrations in one of few shapes: room for frames and for `max_length` steps is rounded up."""
+    """A batch of some rows in one of few shapes: room for frames and for `max_length` steps is rounded up."""
     num_frames, num_steps = _round_up(demos.num_frames, ROUND_FRAMES), _round_up(max_length, ROUND_STEPS)
     return pick(batch_of(demos, num_frames, num_steps), rows)
 

@@ -21,7 +21,7 @@ from compile_il.array_names import map_named, named_leaves
 from compile_il.files import replace_file
 
 NUM_KEPT = 2
-"""Older checkpoints are deleted; one before the last is kept in case the last one is damaged."""
+"""Checkpoints of a run that are kept, older ones are deleted; the one before the last is for when that is damaged."""
 SUMS_FILE = "sums.json"
 
 State = TypeVar("State")
@@ -32,20 +32,20 @@ class CheckpointError(ValueError):
 
 
 class Checkpoint(NamedTuple, Generic[State]):
-    """A moment of a training run."""
+    """A saved state of a training run, with the iterations and the time that led to it."""
 
     state: State
     iteration: int
-    """Iterations done."""
+    """Number of iterations done."""
     seconds: float
-    """Seconds they took."""
+    """Seconds that these iterations took."""
 
 
 class Checkpoints:
     """The checkpoints of one run, in a folder of their own.
 
     Args:
-      folder: where; it is made if it is not there.
+      folder: where they are; it is made if it is not there.
     """
 
     def __init__(self, folder: Path):
@@ -94,7 +94,7 @@ class Checkpoints:
         """The last checkpoint, or None where there is none.
 
         Args:
-          like: a state with the shapes that are expected.
+          like: a state of the shapes that are expected.
         """
         step = self._manager.latest_step()
         return None if step is None else self._restore(step, like)
@@ -145,7 +145,7 @@ class Checkpoints:
         )
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Closes Orbax's manager of the folder; nothing can be saved afterwards."""
         with _quiet():
             self._manager.close()
 
@@ -157,12 +157,12 @@ def _sweep(folder: Path) -> None:
 
 
 def _named_arrays(state: Any) -> dict[str, np.ndarray]:
-    """All arrays by name; empty ones, which Orbax refuses, are left out: there is nothing in them to lose."""
+    """A state's arrays by name; empty ones, which Orbax refuses, are left out: there is nothing in them to lose."""
     return {name: np.asarray(leaf) for name, leaf in named_leaves(state).items() if leaf.size}
 
 
 def _places(like: Any) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes on this process's first device: where a checkpoint was written does not matter."""
+    """Shapes of all arrays by name, on the first device: where a checkpoint was written does not matter."""
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return {
         name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
@@ -176,7 +176,7 @@ def _fill(like: State, arrays: dict[str, jax.Array]) -> State:
 
 
 def _layout(arrays: dict[str, Any]) -> list[str]:
-    """Names, kinds and shapes."""
+    """Name, dtype and shape of each array, as one line of text."""
     return [f"{name} {array.dtype} {list(array.shape)}" for name, array in sorted(arrays.items())]
 
 
@@ -188,7 +188,7 @@ def _digest(arrays: dict[str, np.ndarray], iteration: int, seconds: float) -> st
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    """The sum of every file of a checkpoint but the sums themselves, complete or just being written."""
+    """SHA-256 sum of every file of a checkpoint but the file of sums, be that complete or just being written."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and SUMS_FILE not in path.name)
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -200,7 +200,7 @@ def _first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Orbax reports each of its steps, and damage; people who train want none of the first and our words for it."""
+    """Silences Orbax's log, in which it reports each of its steps, and damage, for which we have our own words."""
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 ALIGNED = 8
-"""Fast matrix products of numbers of 16 bits want rows of a multiple of so many."""
+"""Fast products of matrices of 16-bit numbers want rows whose length is a multiple of this."""
 
 
 def tiled(image: Shaped[Array, "H W C"]) -> Shaped[Array, "R S tile"]:
-    """Tiles of 2x2 cells, each with its upper row first; zeros fill up odd sizes.
+    """Cuts an image into tiles of 2x2 cells, each with its upper row first; zeros fill up odd sizes.
 
     Where both image and weights are tiled, the product of the two is the same.
     """
@@ -37,7 +37,7 @@ def untiled(tiles: Shaped[Array, "R S tile"], height: int, width: int) -> Shaped
 
 
 class Convolution(eqx.Module):
-    """From tiles of an image to tiles of maps, one less in each direction.
+    """A 3x3 convolution from tiles of an image to tiles of maps, one less in each direction.
 
     Where an image was filled up to even sizes, so are its maps, with numbers that mean nothing.
 
@@ -46,7 +46,7 @@ class Convolution(eqx.Module):
     """
 
     weight: Float[Array, "patch maps"]
-    """Of patches of 3x3 cells, row by row."""
+    """Weights of the cells and channels of 3x3 patches, row by row."""
     bias: Float[Array, " maps"]
 
     def __init__(self, num_channels: int, num_maps: int, *, key: PRNGKeyArray):
@@ -56,7 +56,7 @@ class Convolution(eqx.Module):
         self.bias = jnp.zeros((num_maps,))
 
     def __call__(self, tiles: Float[Array, "R S tile"]) -> Float[Array, "R-1 S-1 tile_of_maps"]:
-        """The maps of one image."""
+        """Returns the maps of one image in tiles."""
         rows, columns = tiles.shape[0] - 1, tiles.shape[1] - 1
         around = [tiles[i : rows + i, j : columns + j] for i in range(2) for j in range(2)]
         one = jnp.broadcast_to(jnp.eye(1, ALIGNED, dtype=tiles.dtype), (rows, columns, ALIGNED))
@@ -64,7 +64,7 @@ class Convolution(eqx.Module):
         return jnp.concatenate([*around, one], axis=-1) @ jnp.concatenate([self._four_fold(), bias])
 
     def _four_fold(self) -> Float[Array, "four_tiles tile_of_maps"]:
-        """From four tiles of the image to one of the maps: the weight at each of the four places it has in 4x4."""
+        """The matrix from four tiles of an image to one of maps: the weight at each of its four places in 4x4 cells."""
         kernel = self.weight.reshape(3, 3, -1, self.bias.shape[0])
         places = [((i, 1 - i), (j, 1 - j), (0, 0), (0, 0)) for i in range(2) for j in range(2)]
         cells = jnp.stack([jnp.pad(kernel, place) for place in places], axis=3)

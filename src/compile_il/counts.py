@@ -14,19 +14,19 @@ from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.log_space import LOG_ZERO
 
 Counts = Sequence[int | None] | NDArray[np.integer]
-"""One number of segments for each demonstration, or None where that is not known."""
+"""A number of segments for each demonstration, or None where that is not known."""
 _CROWDED = 0.1
-"""Share of demonstrations with the largest number of segments, above which that is no chance."""
+"""Share of demonstrations with as many segments as were considered, from which on that is taken for no chance."""
 _FEW = 8
-"""Entries of a list that a message shows."""
+"""Most entries of a list that an error shows."""
 
 
 class CountWarning(UserWarning):
-    """Numbers of segments that look as if there were more."""
+    """Warns that demonstrations seem to have more segments than were considered."""
 
 
 def warn_where_crowded(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:
-    """Says so where many demonstrations are found to have as many segments as were considered, and room for more."""
+    """Warns where many demonstrations are found to have as many segments as were considered, and room for more."""
     told = counts_by_labels(demos, 0)
     crowded = (counts == most) & (demos.lengths > most) & (told == 0)
     if crowded.mean() < _CROWDED:
@@ -41,7 +41,7 @@ def warn_where_crowded(counts: NDArray[np.integer], demos: Demonstrations, most:
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
-    """Log p(M) where it is not known, up to the most segments there may be: each further segment costs so much."""
+    """Log p(M) where the number of segments is not known, for M from 0 to `most`: each further segment has a `cost`."""
     counts = jnp.arange(most + 1)
     costs = jnp.where(counts == 0, LOG_ZERO, -cost * counts)
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
@@ -51,9 +51,9 @@ def log_counts_of(counts: NDArray[np.integer], most: int, cost: float) -> NDArra
     """Log p(M) of each demonstration as a row: all mass on its number, or where that is `UNKNOWN`, `unknown_count`.
 
     Args:
-      counts: the numbers.
-      most: the most segments there may be where it is unknown.
-      cost: of each further segment there.
+      counts: the number of segments of each demonstration, or `UNKNOWN`.
+      most: the most segments there may be where their number is unknown.
+      cost: log-probability that each further segment costs there.
     """
     is_unknown = counts == UNKNOWN
     largest = max(int(counts.max()), most if is_unknown.any() else 0)
@@ -71,9 +71,9 @@ def labelled_counts(demos: Demonstrations) -> NDArray[np.int64] | None:
 
 
 def with_counts(demos: Demonstrations, num_segments: Counts, *, some_empty: bool = False) -> Demonstrations:
-    """The same demonstrations, with labels that tell the number of segments of each, but for those that are empty.
+    """Adds labels that tell how many segments each demonstration has, not counting those that must be empty.
 
-    Of those whose number is not known, labels tell what they told before.
+    Where the number is not known, labels tell what they told before.
     """
     told = partly_told_counts(num_segments, demos, some_empty=some_empty)
     counts = np.minimum(told, demos.lengths)
@@ -125,12 +125,12 @@ def partly_told_counts(
 
 
 def has_unknown(num_segments: int | Counts) -> bool:
-    """Whether there is a None in a list."""
+    """Whether numbers of segments are a list with a None in it."""
     return _is_list(num_segments) and any(count is None for count in num_segments)
 
 
 def _is_list(told: object) -> TypeGuard[Sequence[Any]]:
-    """Arrays without axes are numbers."""
+    """Whether this is a list of numbers and not a single one, as arrays without axes are."""
     return (isinstance(told, Sequence) and not isinstance(told, str)) or (
         isinstance(told, np.ndarray) and told.ndim > 0
     )
@@ -141,12 +141,12 @@ def _instead(num_segments: int | np.integer) -> str:
 
 
 def without_short(num_segments: int | np.integer) -> str:
-    """What to do about demonstrations that have fewer steps than segments."""
+    """Words that say what to do about demonstrations that have fewer steps than segments."""
     return f"leave out what is too short: demos[demos.lengths >= {num_segments}]"
 
 
 def whole_counts(told: int | Counts, num_demos: int, name: str = "num_segments") -> NDArray[np.integer]:
-    """One number for each demonstration, 1 or more; `name` is what people call them."""
+    """Returns one number for each demonstration, and refuses any below 1; `name` is what people call them."""
     try:
         given = np.asarray(told)
     except ValueError:
@@ -161,7 +161,7 @@ def whole_counts(told: int | Counts, num_demos: int, name: str = "num_segments")
 
 
 def _in_words(told: object) -> str:
-    """What was given in place of numbers, without all of a long list."""
+    """Describes what was given in place of numbers, without all of a long list."""
     if not _is_list(told) or len(told) <= _FEW:
         return str(told)
     strange = [f"{value!r} at place {i}" for i, value in enumerate(told) if not isinstance(value, int | np.integer)]

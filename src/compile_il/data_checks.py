@@ -24,7 +24,7 @@ def check_effects(space: Space, config: Config) -> None:
 
 
 def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
-    """What to raise where something else was given; `otherwise` says what would have done as well."""
+    """Returns the error for what is no `Demonstrations`; `otherwise` says what would have done as well."""
     if isinstance(given, Demonstration):
         return DemonstrationError(
             "Demonstrations are needed, and this is a single one of them: take a set that holds it, demos[:1] or "
@@ -37,7 +37,7 @@ def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
 
 
 def check_told(world: World, config: Config) -> None:
-    """What the world tells must fit the settings, as far as can be known before any demonstration is made."""
+    """Refuses a world whose labels do not fit the settings, as far as is known before any demonstration is made."""
     if config.num_segments is not None and config.num_segments != world.num_tasks:
         raise DemonstrationError(
             f"The world's lists have {world.num_tasks} tasks, and num_segments is {config.num_segments}: with "
@@ -62,9 +62,9 @@ def check_told_codes(largest: int, config: Config) -> None:
 
 
 def check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> None:
-    """Each segment has a step, but for the paper's model, whose last ones may be empty; none has too many.
+    """Refuses demonstrations too short or too long for their segments; in the paper's model the last may be empty.
 
-    Demonstrations that are not at hand are a sample of a world's, of which none can be left out.
+    Demonstrations that are not `at_hand` are a sample of a world's, of which none can be left out.
     """
     num_segments, most = config.num_segments, config.num_segments or config.max_segments
     if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
@@ -89,12 +89,12 @@ def check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> No
 
 
 def check_possible(demos: Demonstrations, config: Config, *, counts_told: bool) -> None:
-    """Each demonstration must have a segmentation that the settings and its labels allow.
+    """Refuses demonstrations without a segmentation that the settings and their labels allow.
 
     Args:
       demos: the data.
-      config: settled for it.
-      counts_told: whether labels tell the number of segments of each.
+      config: the settings, settled for the data.
+      counts_told: whether labels tell the number of segments of each demonstration.
     """
     most = config.num_segments or config.max_segments
     check_lengths(demos, config, at_hand=True)

@@ -24,9 +24,9 @@ from compile_il.relaxed.told import Told, told_in
 from compile_il.skills import Skills
 
 Decoder = Literal["exact", "recognition"]
-"""By summing over all segmentations, or by the recognition model that relaxed training makes, a segment at a time."""
+"""How to segment: by summing over all segmentations, or by relaxed training's recognition model, segment by segment."""
 Best = Literal["boundaries", "path"]
-"""Boundaries of which most can be expected to be right, or the single most probable path (Viterbi)."""
+"""What to return: boundaries of which most can be expected to be right, or the most probable path (Viterbi)."""
 
 
 class Found(NamedTuple):
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
     num_segments: Int[Array, " B"]
     ends: Int[Array, "B M"]
-    """b_1 .. b_M."""
+    """Ends of the segments, b_1 .. b_M."""
     skills: Shaped[Array, "B M ..."]
     """The skill of each segment, or its code where codes are vectors."""
     boundary_probs: Float[Array, "B T"]
@@ -52,7 +52,7 @@ def decode_exactly(
     log_counts: Float[Array, "B counts"],
     best: Best = "boundaries",
 ) -> Found:
-    """Sums over all segmentations, with a prior over the number of segments for each demonstration."""
+    """Segments a batch by sums over all segmentations, with log p(M) of each demonstration."""
     steps, known = score_batch(skills, batch)
     recursion = recursion_for(steps.log_policy.shape[1])
     find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
@@ -69,7 +69,7 @@ def draw_exactly(
     log_counts: Float[Array, "B counts"],
     keys: Key[Array, " B"],
 ) -> Found:
-    """One draw from the posterior over all segmentations of each demonstration."""
+    """Draws one segmentation of each demonstration from the posterior over all of them."""
     steps, known = score_batch(skills, batch)
     recursion = recursion_for(steps.log_policy.shape[1])
     draw = jax.vmap(recursion.sample_segmentation, in_axes=(0, 0, None, 0, 0))
@@ -93,7 +93,7 @@ def _found(path: Segmentation, posterior: Posterior) -> Found:
 def decode_by_recognition(
     skills: RelaxedSkills, batch: Batch, log_counts: Float[Array, "B counts"], rate: float, readout: Readout
 ) -> Found:
-    """One segment at a time, as many as told; what is empty is left out (`compile_il.relaxed.discrete`).
+    """Finds one segment at a time, as many as told; what is empty is left out (`compile_il.relaxed.discrete`).
 
     Boundary probabilities are those of the recognition model, each given the cuts before it. The log-likelihood is that
     of the actions together with the segmentation found, a lower bound to that of the actions; where codes are Gaussian
@@ -135,14 +135,14 @@ def decode_by_recognition(
 
 
 class ChosenCodes(NamedTuple):
-    """The most probable code of each segment of one demonstration."""
+    """The code chosen for each segment of one demonstration, and its log-probability under the prior."""
 
     codes: Shaped[Array, "M ..."]
     log_prior: Float[Array, " M"]
 
 
 def codes_of(skills: RelaxedSkills, hard: HardSegments, told: Told) -> ChosenCodes:
-    """Codes that are told, or else the most probable ones."""
+    """Chooses the code of each segment: the told one, or else the most probable."""
     if isinstance(skills.policies, SkillPolicies):
         codes = jnp.where(told.codes >= 0, told.codes, jnp.argmax(hard.code_logits, axis=-1))
         return ChosenCodes(codes, jnp.full(codes.shape, -jnp.log(skills.num_skills)))

@@ -1,4 +1,4 @@
-"""All scores of a model on unseen levels of a world."""
+"""All scores of a model on unseen levels of a world, or on demonstrations whose truth is known."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -17,14 +17,14 @@ from compile_il.worlds import World, make_world, with_num_tasks
 from compile_il.worlds.world import key_of
 
 VALIDATION_SEED = 1_000_003
-"""Levels on which settings are chosen."""
+"""Seed of the levels on which settings are chosen."""
 TEST_SEED = 11_000_027
-"""Levels for scores that are reported; docs/results.md says which choices have seen them. Older result files are on
-those of 4,000,037."""
+"""Seed of the levels for scores that are reported; docs/results.md says which choices have seen them. Older result
+files are on those of seed 4,000,037."""
 
 
 class Evaluation(NamedTuple):
-    """Shares between 0 and 1; None where a score has no meaning for the world."""
+    """Scores of a model, shares between 0 and 1; None where a score has no meaning for the world."""
 
     boundary_accuracy: float
     f1: float
@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
     online: float | None
     """Share of levels solved by running the found skills in the world."""
     agreement: float | None = None
-    """Of skills with the things that tasks are about; this and the rest as in `metrics.LabelScores`."""
+    """Agreement of skills with the things that tasks are about; this and all below as in `metrics.LabelScores`."""
     nmi: float | None = None
     mean_iou: float | None = None
     segmental_f1_50: float | None = None
@@ -62,10 +62,10 @@ def evaluate(
         then, and so no `online`.
       num_tasks: of a world, tasks of each demonstration; as many as the world has if None. Where each thing is picked
         up or touched only once, there are at least as many things.
-      num_demos: of a world, how many.
-      seed: of a world's levels.
-      count: how many segments to find: as many as there are, or what else `Model.segment` takes.
-      decoder: how, as for `Model.segment`; by default as the model was trained.
+      num_demos: of a world, how many demonstrations to make.
+      seed: of a world, what its levels are drawn with.
+      count: how many segments to find: "true" for as many as there are, or what else `Model.segment` takes.
+      decoder: how to find them, as for `Model.segment`; by default as the model was trained.
       best: what an exact decoder returns, as for `Model.segment`.
     """
     if not isinstance(model, Model):
@@ -97,7 +97,7 @@ def evaluate(
 
 
 def evaluate_found(model: Model, found: Segments, demos: Demonstrations) -> Evaluation:
-    """All scores of what a model found in demonstrations, but for those that take a world to act in."""
+    """Returns all scores of what a model found in demonstrations, but for those that take a world to act in."""
     again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
     return Evaluation(
         *score(found, demos),
@@ -109,7 +109,7 @@ def evaluate_found(model: Model, found: Segments, demos: Demonstrations) -> Eval
 
 
 def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
-    """Refuses what says no number of segments; the demonstrations themselves are looked at once they are there."""
+    """Refuses what says no number of segments; whether it fits the demonstrations is checked once they are there."""
     if count is None or (isinstance(count, str) and count in ("true", "unknown")):
         return
     if isinstance(count, str):
@@ -121,12 +121,12 @@ def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """Those of `label_scores` that are fields of an `Evaluation`."""
+    """The scores among `label_scores` that are fields of an `Evaluation`, by name."""
     return {name: value for name, value in label_scores(labels, demos).items() if name in Evaluation._fields}
 
 
 def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """How well skills agree with the things that tasks are about; nothing where those are not known."""
+    """Scores by name of how skills agree with the things that tasks are about; none where those are not known."""
     truth = demos.truth
     if truth.boundaries is None or truth.codes is None:
         return {}
@@ -134,7 +134,7 @@ def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
 
 
 def true_counts(demos: Demonstrations) -> list[int]:
-    """How many segments each demonstration really has."""
+    """The true number of segments of each demonstration."""
     counts = demos.truth.num_segments
     assert counts is not None, "it is looked at before"
     return counts.tolist()

@@ -60,7 +60,7 @@ def _repeat(
     codes: Shaped[Array, "B T ..."],
     starts: Bool[Array, "B T"],
 ) -> Shaped[Array, "B T ..."]:
-    """What skills would do at each step of demonstrations, each led along by what was really done."""
+    """What skills would do at each step of demonstrations, whose real actions lead from each step to the next."""
 
     def one(frames: Array, actions: Array, codes: Array, starts: Array) -> Array:
         def step(now: Any, moment: tuple[Array, Array, Array, Array, Array]) -> tuple[Any, Array]:
@@ -74,7 +74,7 @@ def _repeat(
 
 
 def reconstruct(skills: Actor, demos: Demonstrations, found: Segments) -> Reconstruction:
-    """Repeats each action with the skill found for its step; for discrete actions."""
+    """Repeats each action with the skill found for its step, and scores that; for discrete actions."""
     shares = list[np.ndarray]()
     for first in range(0, len(demos), _DEMOS_PER_CALL):
         part = demos[first : first + _DEMOS_PER_CALL]
@@ -99,14 +99,14 @@ class Execution(NamedTuple):
     """What a list of skills did in one episode."""
 
     states: Any
-    """One for each time; they stand still once the list is done or the episode is over."""
+    """The world's state at each time; it stands still once the list is done or the episode is over."""
     num_steps: Int[Array, ""]
     num_done: Int[Array, ""]
-    """Skills that said stop; fewer than there are in the list if the episode ended first."""
+    """Number of skills that said stop; fewer than there are in the list if the episode ended first."""
 
 
 class _Moment(NamedTuple):
-    """An execution under way."""
+    """The state of an execution under way."""
 
     state: Any
     memory: Any
@@ -148,7 +148,7 @@ def run_codes(
 def run_all(
     skills: Actor, world: ActingWorld, levels: Any, codes: Shaped[Array, "B M ..."], num_codes: Int[Array, " B"]
 ) -> Bool[Array, " B"]:
-    """`run_codes` on many levels at once: were all tasks done?"""
+    """Whether all tasks were done on each of many levels, where `run_codes` ran the codes."""
 
     def one(level: Any, codes: Shaped[Array, "M ..."], num_codes: Int[Array, ""]) -> Bool[Array, ""]:
         return run_codes(skills, world, level, codes, num_codes).states.task_index[-1] == world.num_tasks

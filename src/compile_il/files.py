@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Whether a file may be written there: told before the work is done, not after. Links are followed."""
+    """Returns the path if a file may be written there; else raises, before the work is done. Links are followed."""
     target = Path(path)
     file = _behind_links(target)
     folder = file.parent
@@ -29,7 +29,7 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 @contextlib.contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A temporary file in the same folder, which takes the place of `path` once the block ends well.
+    """Yields a temporary file in the same folder, which takes the place of `path` once the block ends well.
 
     Where `path` is a link, the link stays, and what it points at is replaced.
     """
@@ -44,7 +44,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 
 def _make_beside(path: Path) -> Path:
-    """An empty file with a name of its own, with the rights of any new file."""
+    """Makes an empty file beside `path`, with a name of its own and the rights of any new file."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     # Not by `tempfile`, whose files are their owner's alone: to widen their rights one must know the umask, which can
     # only be read by setting it, for all threads.

@@ -44,7 +44,7 @@ from compile_il.under_way import CHECKPOINT_SECONDS, Stopped, Traces, UnderWay, 
 from compile_il.worlds import World
 
 NUM_CHECKS = 20
-"""How often held-out demonstrations are scored in the course of a training, where anybody looks."""
+"""Most times that a training scores held-out demonstrations for its progress bar and its log."""
 
 
 class TrainingError(ValueError):
@@ -52,7 +52,7 @@ class TrainingError(ValueError):
 
     @classmethod
     def diverged(cls, iteration: int) -> Self:
-        """All losses, or all weights, are not numbers."""
+        """Returns the error for a training whose losses or weights are no longer numbers in any seed."""
         return cls(f"Training diverged by iteration {iteration}. Train again with a lower learning_rate.")
 
 
@@ -75,7 +75,7 @@ def fit(
         nothing is written if None.
       resume: whether to go on with the run in `out`, from its last checkpoint. With more iterations than before, rates
         and temperatures that fall follow the longer schedule from there on.
-      progress: whether to show a bar; by default, where there is a terminal.
+      progress: whether to show a bar; by default, where there is a terminal, and else a line once a minute.
       checkpoint_seconds: time between checkpoints.
       **settings: single ones, such as `num_segments=3, num_skills=10`; see `Config`. Where demonstrations have
         different numbers of segments, `num_segments` may be a list with one for each (exact inference: or None in it).
@@ -128,7 +128,7 @@ def _check_hosts(demos: Demonstrations | str | World, config: Config, *, in_fold
 def _open(
     out: str | os.PathLike[str], config: Config, data: str, *, resume: bool
 ) -> Iterator[tuple[Path, Checkpoints]]:
-    """The folder of a run and its checkpoints, in the first process; if it cannot have them, the others hear of it."""
+    """Opens the folder of a run and its checkpoints, in the first process; if that fails, the others fail too."""
     with contextlib.ExitStack() as stack:
         with all_or_none():
             folder = stack.enter_context(open_run(out, config, data, resume=resume))
@@ -137,7 +137,7 @@ def _open(
 
 
 def _follow(config: Config, source: Source) -> Model:
-    """Trains along with the first process, which alone writes files; where that goes on, this one does."""
+    """Trains in a process beside the first one, which alone writes files, and starts from the state that one has."""
     with StopRequest() as request:
         check_others()  # the first one opens the run
         with all_or_none():
@@ -150,7 +150,7 @@ def _follow(config: Config, source: Source) -> Model:
 
 
 def _save_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path | None, stopped: Stopped) -> bool:
-    """Leaves a model in the folder of a run that is stopped; the first process alone has a folder."""
+    """Writes the model of a stopped run, in the first process, which alone has a folder; False if it has diverged."""
     try:
         model = _best(trainer, run.state)
     except TrainingError:  # nothing is a number any more, and there is nothing to use
@@ -209,21 +209,21 @@ def _in_terms(loss: Loss, seed: int) -> dict[str, float]:
 
 
 def _annealed(config: Config, iteration: int) -> dict[str, float]:
-    """What changes from one iteration to the next, for the log."""
+    """The temperature in an iteration, for the log; nothing where it does not change."""
     if config.final_temperature is None:
         return {}
     return {"temperature": float(temperature_at(config, jnp.asarray(iteration)))}
 
 
 class Standing(NamedTuple):
-    """How one seed does on held-out demonstrations."""
+    """Scores of one seed on held-out demonstrations; the likelihood is NaN if it has diverged."""
 
     log_likelihood: float
     boundary_accuracy: float | None
 
 
 def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
-    """Held-out likelihood of each seed, and boundary accuracy where the truth is known."""
+    """Scores each seed on held-out demonstrations: likelihood, and boundary accuracy where the truth is known."""
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
     counts = labelled_counts(trainer.source.held_out) if trainer.source.counts_told.of_all else None
     standings = []
@@ -241,12 +241,12 @@ def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
 
 
 def best_of(standings: list[Standing]) -> int:
-    """The seed with the best held-out likelihood; one that has diverged, and has none, is never the best."""
+    """Index of the seed with the best held-out likelihood; those that have diverged come last."""
     return int(np.argmax(np.nan_to_num([standing.log_likelihood for standing in standings], nan=-np.inf)))
 
 
 def _best(trainer: Trainer, state: Trained, say: Callable[[str], None] = lambda _: None) -> Model:
-    """The model with the best likelihood of held-out demonstrations."""
+    """Returns the model with the best held-out likelihood; raises `TrainingError` if all have diverged."""
     models = trainer.models(state)
     if not any(map(_has_numbers, models)):
         raise TrainingError.diverged(trainer.config.num_iterations)
@@ -263,5 +263,5 @@ def _best(trainer: Trainer, state: Trained, say: Callable[[str], None] = lambda 
 
 
 def _has_numbers(model: Model) -> bool:
-    """Whether all weights are numbers; the loss of the last step was that of the weights before it."""
+    """Whether all weights of a model are finite; the loss of the last step was that of the weights before it."""
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(model.skills, eqx.is_inexact_array)))

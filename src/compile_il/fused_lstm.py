@@ -23,14 +23,14 @@ from compile_il.lstm import masked_passes_by_scan
 from compile_il.lstm_kernels import SMALLEST_DOT, Launch, backward, compiler_params, forward
 
 LARGEST_HIDDEN = 256
-"""Of what was tried; more would need larger teams."""
+"""Most hidden units that the kernels run, the most that were tried; more would need larger teams."""
 ROWS = 16, 32, 64
-"""Of the batch, that a team may take; more would spill registers."""
+"""Numbers of rows of the batch that a team may take; more would spill registers."""
 NUM_PROGRAMS = 198
-"""At most, if rows can be split into smaller blocks. An H100 or H200 runs 132 at a time, one on each multiprocessor for
-want of shared memory; others find room when the first teams stop."""
+"""Most programs of a launch, unless even the largest blocks of rows take more. An H100 or H200 runs 132 at a time, one
+on each multiprocessor for want of shared memory; others find room when the first teams stop."""
 WEIGHT_BYTES = 128 * 1024
-"""Of recurrent weights in the shared memory of each program, which is 227 KiB."""
+"""Bytes of recurrent weights that a program keeps in its shared memory, which is 227 KiB."""
 
 
 def masked_passes(
@@ -65,12 +65,12 @@ def masked_passes(
 
 
 def on_hopper() -> bool:
-    """Whether the kernels can run on the default device."""
+    """Whether the kernels can run on the default device, a Hopper GPU."""
     return jax.default_backend() == "gpu" and str(jax.devices()[0].compute_capability).startswith("9.")
 
 
 def suits(cell: eqx.nn.LSTMCell) -> bool:
-    """Whether the kernels can run the cell."""
+    """Whether the kernels can run an LSTM cell of this size and type."""
     size = cell.hidden_size
     return (
         SMALLEST_DOT <= size <= LARGEST_HIDDEN
@@ -133,7 +133,7 @@ _recur.defvjp(_recur_and_save, _recur_back)
 
 
 class _Out(NamedTuple):
-    """An array [B, times, width] that a kernel gives."""
+    """Width and type of an array [B, times, width] that a kernel gives."""
 
     width: int
     dtype: DTypeLike = jnp.float32
@@ -193,5 +193,5 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: L
 
 
 def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
-    """For each team so that programs are not too many, since fewer rows take less time for each step."""
+    """Fewest rows for each team with which programs are not too many, since fewer rows take less time for each step."""
     return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))

@@ -23,11 +23,11 @@ from compile_il.worlds.world import Episode, check_whole, key_of
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
 CPU_FRAMES, ACCELERATOR_FRAMES = 4096, 131072
-"""Frames drawn in one call."""
+"""Number of frames drawn in one call, on CPUs and on accelerators."""
 
 
 NUM_WORKERS = 3
-"""Chunks in the making at once; most of a chunk's work leaves all cores but one idle."""
+"""Number of chunks in the making at once; most of a chunk's work leaves all cores but one idle."""
 
 
 class _Chunk(NamedTuple):
@@ -55,7 +55,7 @@ def demonstrate(
 
     Args:
       world: the name of a world (`"grid-pickup"`, `"grid-visit"`, `"reacher"`, `"symbols"`), or a world itself.
-      num_demos: how many.
+      num_demos: how many demonstrations to make.
       num_tasks: length of each task list; the world's default (3) if None.
       seed: the same seed gives the same bytes on the same kind of device; the first demonstrations of a larger
         `num_demos` are those of a smaller one.
@@ -100,7 +100,7 @@ def _choose(world: str | World, **options: Any) -> World:
 
 
 def _make_chunks(world: World, num_demos: int, key: Array) -> Iterator[_Chunk]:
-    """All demonstrations in chunks, in order, a few in the making at a time."""
+    """Makes all demonstrations in chunks, in order, a few in the making at a time."""
     size = CPU_CHUNK if jax.default_backend() == "cpu" else ACCELERATOR_CHUNK
 
     def make(first: int) -> _Chunk:
@@ -193,6 +193,6 @@ class _FrameBuffer:
         self._used = needed
 
     def rows(self) -> np.ndarray:
-        """All frames so far."""
+        """All frames that were appended so far."""
         assert self._buffer is not None, "no frames were appended"
         return self._buffer[: self._used]

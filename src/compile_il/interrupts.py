@@ -11,17 +11,17 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 _within: list["StopRequest"] = []
-"""The blocks that the main thread is in, the innermost last."""
+"""The `StopRequest` blocks that the main thread is in, the innermost last."""
 
 
 def stop_is_requested() -> bool:
-    """Whether the innermost block has been asked to stop; for work inside it that may wait long."""
+    """Whether the innermost `StopRequest` block has been asked to stop; for work inside it that may wait long."""
     return bool(_within) and _within[-1].requested
 
 
 @contextlib.contextmanager
 def interruptions_wait() -> Iterator[None]:
-    """A block in which Ctrl-C waits for its end; in a process that is started inside, until it lets it in."""
+    """Holds Ctrl-C back until the block ends; in processes started in it, until they call `let_interruptions_in`."""
     if not hasattr(signal, "pthread_sigmask"):  # a system that cannot tell signals to wait
         yield
         return
@@ -33,7 +33,7 @@ def interruptions_wait() -> Iterator[None]:
 
 
 def let_interruptions_in() -> None:
-    """From here on Ctrl-C is heard, in a process that was started where it waits."""
+    """Lets Ctrl-C through again, in a process that was started where `interruptions_wait` held it back."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
@@ -52,7 +52,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def unbroken(self) -> Iterator[None]:
-        """A block that no impatience breaks, such as writing what must not be lost; keep it short."""
+        """A block that a second Ctrl-C does not break, for writing what must not be lost; keep it short."""
         self._unbroken = True
         try:
             yield

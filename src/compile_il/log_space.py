@@ -8,5 +8,5 @@ LOG_ZERO = -1e30
 
 
 def is_impossible(log_prob: Float[Array, "*axes"]) -> Bool[Array, "*axes"]:
-    """Whether nothing but impossible events was summed; what is not a number is something else."""
+    """Whether a log-probability sums impossible events only; NaN and infinities are something else, and False."""
     return jnp.isfinite(log_prob) & (log_prob < LOG_ZERO / 2)

@@ -8,13 +8,17 @@ from jaxtyping import Array, Float
 
 
 class Loss(NamedTuple):
-    """Of each demonstration of a batch, or of each seed, where it is the mean over its batch."""
+    """A loss and its named terms.
+
+    Arrays have one entry for each demonstration as objectives return them, and one for each seed, averaged over its
+    batch, as `Trainer.step` returns them.
+    """
 
     total: Float[Array, " _"]
     terms: dict[str, Float[Array, " _"]]
-    """What it is the sum of, by name; none where it is all of one piece."""
+    """Named terms that add up to the total; none where the loss has no parts."""
 
 
 def sum_of(terms: dict[str, Float[Array, " _"]]) -> Loss:
-    """The loss that has these terms."""
+    """Returns the loss that is the sum of these terms."""
     return Loss(functools.reduce(operator.add, terms.values()), terms)

@@ -11,14 +11,14 @@ from compile_il.convolutions import ALIGNED
 
 
 class LSTMState(NamedTuple):
-    """What an LSTM hands from step to step."""
+    """What an LSTM hands from one step to the next."""
 
     hidden: Float[Array, " hidden"]
     cell: Float[Array, " hidden"]
 
 
 def blank_state(cell: eqx.nn.LSTMCell) -> LSTMState:
-    """Nothing read yet."""
+    """The state of an LSTM that has read nothing yet: zeros."""
     return LSTMState(jnp.zeros((cell.hidden_size,)), jnp.zeros((cell.hidden_size,)))
 
 
@@ -34,12 +34,12 @@ def project(cell: eqx.nn.LSTMCell, inputs: Float[Array, "*times input"]) -> Floa
 
 
 def state_dtype(inputs: Float[Array, "..."]) -> DTypeLike:
-    """Of states and logits, which stay in single precision where networks compute in half."""
+    """Type of states and logits, which stay in single precision where networks compute in half."""
     return jnp.promote_types(inputs.dtype, jnp.float32)
 
 
 def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, " gates"]) -> LSTMState:
-    """One update, with gates in the order input, forget, candidate, output."""
+    """Updates the state by one step, with gates in the order input, forget, candidate, output."""
     gates = projected + cell.weight_hh @ state.hidden
     into, keep, candidate, out = jnp.split(gates, 4)
     memory = jax.nn.sigmoid(keep) * state.cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)

@@ -25,11 +25,11 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, DTypeLike
 
 SMALLEST_DOT = 16
-"""Triton multiplies blocks of at least so many rows and columns."""
+"""Fewest rows and columns of the blocks that Triton multiplies."""
 HOPPER_DOT = 64
-"""Hopper's own products have on their left at least so many rows."""
+"""Fewest rows on the left of Hopper's own products."""
 PART_BYTES = 32 * 1024
-"""That a program reads of the others at once on the way back; more would spill registers."""
+"""Bytes that a program reads of the others at once on the way back; more would spill registers."""
 FAST_SIGMOID = """{
 .reg .f32 t;
 mul.f32 t, $1, 0fBFB8AA3B;
@@ -37,24 +37,24 @@ ex2.approx.ftz.f32 t, t;
 add.f32 t, t, 0f3F800000;
 rcp.approx.ftz.f32 $0, t;
 }"""
-"""1 / (1 + 2^(-x log2 e)), in PTX."""
+"""The sigmoid of x, as 1 / (1 + 2^(-x log2 e)), in PTX."""
 LARGEST = float(jnp.finfo(jnp.bfloat16).max)
-"""Stands for what is larger, since infinity says that nothing has been stored."""
+"""Largest number stored, in place of all above it, since infinity says that nothing has been stored."""
 
 
 class Launch(NamedTuple):
     """How the kernels run; rows and team come in powers of two, and 0 leaves them to `masked_passes`."""
 
     rows: int = 0
-    """Of the batch, for each team."""
+    """Rows of the batch for each team."""
     team: int = 0
-    """Programs that share the hidden units of the same rows."""
+    """Number of programs in a team, which share the hidden units of the same rows."""
     weight_dtype: DTypeLike = jnp.float32
-    """Of both sides of the recurrent products and of what is stored of them; memory and sums are float32 always."""
+    """Type of both sides of recurrent products and of what is stored of them; memory and sums are always float32."""
     precision: jax.lax.PrecisionLike = None
-    """Of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
+    """Precision of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
     interpret: bool = False
-    """Run the kernels without a GPU, slowly and one program after the other: only teams of one, unless there is but one
+    """Whether to run without a GPU, slowly and one program after the other: only teams of one, unless there is but one
     time. Set by `masked_passes`."""
 
 
@@ -62,19 +62,19 @@ class _Share(NamedTuple):
     """What one program computes, as indices into arrays."""
 
     number: Array
-    """Of the program within its team."""
+    """Index of the program within its team."""
     at: tuple[Any, Any]
-    """The cell and the rows."""
+    """Indices of the cell and of the rows."""
     num_times: Array
-    """At which any of the rows is real; at least one."""
+    """Number of times up to the end of the longest row; at least one."""
     units: Any
     gates: list[Any]
-    """The four gates of those units."""
+    """Slices of the four gates of the program's units."""
     units_first: bool
     """Products have their units on the left, since there are too few rows for what Hopper wants there."""
 
     def turn(self, x: Array) -> Array:
-        """From arrays, where rows come first, to products or back."""
+        """Turns a matrix from arrays, where rows come first, to products or back."""
         return x.T if self.units_first else x
 
 
@@ -107,7 +107,7 @@ def forward(
     *saved: Any,
     launch: Launch,
 ) -> None:
-    """All steps for one block of rows and one share of the units; arguments are references to whole arrays."""
+    """Runs all steps for one block of rows and one share of the units; arguments are references to whole arrays."""
     num_times, num_hidden = hiddens.shape[2:]
     share = _draw_share(tickets, order, spans, num_hidden, launch)
     at, units, gates, turn = share.at, share.units, share.gates, share.turn
@@ -160,7 +160,7 @@ def backward(
     d_mask: Any,
     launch: Launch,
 ) -> None:
-    """As `forward`, from the last step to the first; `d_` is the gradient of what follows.
+    """Runs the gradient as `forward` runs, from the last step to the first; `d_` is the gradient of what follows.
 
     With m the mask, C = f c_tm1 + i g and H = o tanh C the states before it: dH = m dh, dC = m dc + o (1 - tanh² C) dH,
     and dm = Σ dh H + dc C.
@@ -236,7 +236,7 @@ def _read(states: Any, index: Any, launch: Launch) -> Array:
 
 
 def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
-    """Reads again until all is there."""
+    """Reads again until all that other programs store is there."""
     if launch.interpret:
         return seen
     return jax.lax.while_loop(
@@ -245,7 +245,7 @@ def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
 
 
 def _unless_first(t: Array, x: Array) -> Array:
-    """x, or zero at the first step.
+    """Returns x, or zero at the first step.
 
     Steps that have one before them take it too, after they have waited: Triton rearranges what it loaded where it is
     first multiplied, and right where it is loaded if it is not, which would delay the reading of what is awaited.
@@ -261,7 +261,7 @@ def _add_product(total: Array, states: Array, weight: Array, share: _Share, laun
 
 
 def _sigmoid(x: Array, launch: Launch) -> Array:
-    """As in the scan, or with instructions that are off by 2⁻¹¹ where bfloat16 is off by 2⁻⁹, and by 2⁻²² elsewhere."""
+    """σ(x) as in the scan, or by instructions off by 2⁻¹¹ where bfloat16 is off by 2⁻⁹, and by 2⁻²² elsewhere."""
     if launch.interpret:
         return jax.nn.sigmoid(x)
     if launch.weight_dtype == jnp.bfloat16:
@@ -281,7 +281,7 @@ def _tanh(x: Array, launch: Launch) -> Array:
 
 
 def compiler_params(launch: Launch) -> Any:
-    """For Triton."""
+    """Returns Triton's parameters for the compiler."""
     return _triton().CompilerParams(num_warps=4 if launch.rows < 32 else 8, num_stages=1)
 
 

@@ -1,4 +1,4 @@
-"""What demonstrations look like, and how large their numbers are: all that networks are built from."""
+"""What demonstrations' observations and actions look like, and how large they are: what networks are built from."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from compile_il.exact.effects import total
 from compile_il.networks import Scaling, Space
 
 MAX_CHANGES = 4096
-"""Steps of the data whose changes are kept, for effects to begin with."""
+"""Most steps of the data whose changes are kept, for effects to begin with."""
 LEAST_SIDE = 5
-"""Rows and columns that two 3x3 convolutions need."""
+"""Fewest rows and columns of a grid that two 3x3 convolutions need."""
 _LEAST_SPREAD = 1e-6
 """Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
 
@@ -43,7 +43,7 @@ def space_of(demos: Demonstrations) -> Space:
 
 
 def scaling_of(demos: Demonstrations) -> Scaling:
-    """Mean and spread of vectors and continuous actions, and some changes."""
+    """Mean and spread of vectors and continuous actions, some changes of observations, and largest entries of grids."""
     nothing = np.zeros((0,), np.float32)
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
@@ -54,7 +54,7 @@ def scaling_of(demos: Demonstrations) -> Scaling:
 
 
 def _changes(demos: Demonstrations) -> NDArray[np.float32]:
-    """The changes of the observation in steps from all over the data."""
+    """The changes of the observation in at most `MAX_CHANGES` steps from all over the data."""
     if demos.observation_kind == "symbol":
         return np.zeros((0, 0), np.float32)
     frames, counts = demos.storage.observations.values, demos.storage.observations.counts
@@ -64,7 +64,7 @@ def _changes(demos: Demonstrations) -> NDArray[np.float32]:
 
 
 def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and spread of each column, whatever its unit; the spread of constants is given."""
+    """Mean and spread of each column, whatever its unit; constants get the spread `of_constants`."""
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     constant = spread <= _LEAST_SPREAD * np.abs(mean)
     return mean.astype(np.float32), np.where(constant, of_constants, spread).astype(np.float32)

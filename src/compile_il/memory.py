@@ -18,7 +18,7 @@ def remember(
     embedded: Float[Array, " hidden"],
     led_here: Float[Array, " width"],
 ) -> LSTMState:
-    """One moment more; where nothing has been seen before, there is no memory and no action (zeros) led here."""
+    """Adds one moment to the memory; at the first, there is no memory (None) and no action (zeros) that led here."""
     inputs = jnp.concatenate([embedded, led_here.astype(embedded.dtype)])
     return lstm_step(cell, memory or blank_state(cell), project(cell, inputs))
 
@@ -34,7 +34,7 @@ def remember_all(
 
     Args:
       cell: the LSTM.
-      embedded: frames.
+      embedded: frames as vectors.
       actions: the action taken at each time, as vectors.
       masks: mask_i(t), that no earlier segment explains time t.
       lengths: steps that are real.

@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 Boundaries = Sequence[NDArray[np.integer]]
 Labels = Sequence[NDArray[np.integer]]
-"""For each demonstration, a whole number for each of its steps."""
+"""Labels of steps: for each demonstration, an array with one whole number for each step."""
 _NUM_DEALS = 5
-"""Random orders of labels whose scores are averaged; one alone is off by a per cent or so with hundreds of segments."""
+"""Random orders of labels whose scores are averaged; one alone is off by about a per cent with hundreds of segments."""
 
 
 class Scores(NamedTuple):
-    """Shares of all boundaries of all demonstrations, between 0 and 1.
+    """Scores of boundaries, between 0 and 1, over all demonstrations together.
 
     The paper averages over the boundaries of each demonstration first, which is the same where all have as many.
     """
 
     boundary_accuracy: float
-    """Share of true boundaries that the boundary of the same number hits exactly."""
+    """Share of true boundaries that the found boundary of the same index hits exactly."""
     f1: float
-    """Harmonic mean of precision and recall of boundary positions, whatever their number in the order."""
+    """Harmonic mean of precision and recall of boundary positions, whatever their index."""
     f1_tolerance_1: float
-    """The same, where one step off still counts as a hit."""
+    """F1 of boundary positions, where one step off still counts as a hit."""
     count_accuracy: float
     """Share of demonstrations with the right number of segments."""
 
@@ -37,7 +37,7 @@ class Scores(NamedTuple):
 def boundary_accuracy(found: Boundaries, true: Boundaries) -> float:
     """1/(M-1) Σ_i 1[found b_i = true b_i], over all demonstrations; a boundary that is missing is a miss.
 
-    1 where there is none to be hit, however many are found: those are for precision and `count_accuracy` to tell.
+    It is 1 if there is no true boundary, however many are found: those are for precision and `count_accuracy` to tell.
     """
     pairs = _pairs(found, true)
     hits = sum(int(np.sum(f[: len(t)] == t[: len(f)])) for f, t in pairs)
@@ -67,7 +67,7 @@ def boundary_f1(found: Boundaries, true: Boundaries, tolerance: int = 0) -> floa
 
 
 def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Both as arrays, for each demonstration; plain lists will do."""
+    """Found and true boundaries of each demonstration as pairs of arrays; plain lists will do."""
     if len(found) != len(true) or not len(true):
         raise ValueError(f"There are boundaries of {len(found)} demonstrations and the truth about {len(true)}.")
     complaint = "The boundaries of demonstration {} are not a list of whole numbers."
@@ -76,7 +76,7 @@ def _pairs(found: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64],
 
 
 def _whole(values: Any, complaint: str) -> NDArray[np.int64]:
-    """A flat list of whole numbers, wide enough for differences; anything else is complained of."""
+    """Returns a flat list of whole numbers as int64; anything else raises an error that says `complaint`."""
     given = np.asarray(values)
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
         raise ValueError(complaint)
@@ -86,7 +86,7 @@ def _whole(values: Any, complaint: str) -> NDArray[np.int64]:
 
 
 def score_boundaries(found: Boundaries, true: Boundaries) -> Scores:
-    """All scores of one set of demonstrations."""
+    """Returns all scores of the boundaries found in one set of demonstrations."""
     return Scores(
         boundary_accuracy=boundary_accuracy(found, true),
         f1=boundary_f1(found, true),
@@ -106,20 +106,20 @@ class LabelScores(NamedTuple):
 
     The share of steps with the right task type, each skill standing for one type and each type for one skill."""
     nmi: float
-    """Normalised mutual information; unlike the others it forgives several skills for one type."""
+    """Normalised mutual information with task types; unlike the others it forgives several skills for one type."""
     mean_iou: float
-    """Over task types, steps in common over steps of either, with skills matched as for the agreement."""
+    """Mean over task types of steps in common over steps of either, with skills matched as for `agreement`."""
     segmental_f1_10: float
-    """F1 of whole segments that overlap by 10 % with one of the same type, with skills matched in the same way."""
+    """F1 of whole segments that overlap by 10 % with one of the same type, with skills matched as for `agreement`."""
     segmental_f1_25: float
-    """The same at 25 %."""
+    """F1 of whole segments that overlap by 25 % with one of the same type, with skills matched as for `agreement`."""
     segmental_f1_50: float
-    """The same at 50 %."""
+    """F1 of whole segments that overlap by 50 % with one of the same type, with skills matched as for `agreement`."""
     agreement_by_chance: float
     """The agreement of the same segments with skills dealt out to them at random: what a model has that says nothing
     about task types. It is far from zero where there are few types, or few demonstrations for many skills."""
     nmi_by_chance: float
-    """The same for mutual information."""
+    """The mutual information `nmi` of the same segments with skills dealt out to them at random."""
 
 
 def step_labels(boundaries: Boundaries, codes: Labels, lengths: Sequence[int] | NDArray[np.integer]) -> Labels:
@@ -166,7 +166,7 @@ def _share_equal(matched: Labels, true: Labels) -> float:
 
 
 def dealt_out(labels: Labels, seed: int) -> Labels:
-    """The same segments with their labels in a random order, over all demonstrations."""
+    """Labels of the same segments, dealt out to them in a random order over all demonstrations."""
     runs = [_runs(np.asarray(part)) for part in labels]
     shuffled = np.random.default_rng(seed).permutation(np.concatenate([run.labels for run in runs]))
     dealt = np.split(shuffled, np.cumsum([len(run.labels) for run in runs])[:-1])
@@ -232,7 +232,7 @@ class Summary(NamedTuple):
 
     mean: float
     std: float
-    """Standard deviation with ddof = 1; not a number for a single seed."""
+    """Standard deviation with ddof = 1; NaN for a single seed."""
     low: float
     """Lower end of the 95 % interval of the mean."""
     high: float
@@ -256,7 +256,7 @@ def summarise(values: Sequence[float], *, num_resamples: int = 10_000, seed: int
 
 
 class _Counts(NamedTuple):
-    """How many steps have each pair of labels."""
+    """Number of steps with each pair of a found and a true label."""
 
     found: NDArray[np.integer]
     true: NDArray[np.integer]
@@ -271,7 +271,7 @@ def _count_pairs(found: list[NDArray[np.int64]], true: list[NDArray[np.int64]]) 
 
 
 def _checked_labels(found: Labels, true: Labels) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Both as arrays, for each demonstration; plain lists will do."""
+    """Found and true labels as arrays, one for each demonstration; plain lists will do."""
     if len(found) != len(true) or len(true) == 0:
         raise ValueError(f"There are labels of {len(found)} and of {len(true)} demonstrations: give both of the same.")
     pairs = [_checked_pair(i, f, t) for i, (f, t) in enumerate(zip(found, true, strict=True))]
@@ -300,7 +300,7 @@ def _entropy(probs: NDArray[np.float64]) -> float:
 
 
 class _Runs(NamedTuple):
-    """Stretches of equal labels; ends are exclusive."""
+    """Stretches of equal labels in one demonstration; ends are exclusive."""
 
     labels: NDArray[np.integer]
     starts: NDArray[np.integer]

@@ -39,7 +39,7 @@ _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a 
 
 
 SegmentCount = int | Counts | Literal["unknown"] | None
-"""How many segments to find: of all demonstrations, of each, none told, or as in training."""
+"""How many segments to find: one number for all, one for each, "unknown", or None for what labels or training say."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Model:
 
     skills: AnySkills
     config: Config
-    """As given: `fit(demos, config=model.config, num_skills=20)` trains another one that differs in that alone."""
+    """Settings as given: `fit(demos, config=model.config, num_skills=20)` trains a model that differs in that alone."""
     duration_rate: float
-    """Expected length of a segment, from the settings or from the data."""
+    """Expected length of a segment in steps, from the settings or from the data."""
     world: str | None = None
-    """The name of the world that made the demonstrations, where it was one of ours."""
+    """Name of the world that made the demonstrations, if it was one of ours; else None."""
     counts_told: CountsTold = NOTHING_TOLD
-    """What labels told of the number of segments in training."""
+    """What labels told about the number of segments in training."""
 
     @functools.cached_property
     def settled(self) -> Config:
-        """What the settings came to in training, with a value for each whose default depends on others or on data."""
+        """The settings as training used them, with values for defaults that depend on others or on labels."""
         return self.config.settled(self.counts_told)
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Model:
         best: Best | None = None,
         max_segments: int | None = None,
     ) -> Segments:
-        """Finds boundaries and skills.
+        """Finds boundaries and skills in demonstrations.
 
         Args:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
@@ -131,7 +131,7 @@ class Model:
         Args:
           demos: as for `segment`.
           num_segments: as for `segment`.
-          seed: of the draws.
+          seed: chooses the draws.
           max_segments: as for `segment`.
         """
         if self.settled.codes == "gaussian":
@@ -153,7 +153,7 @@ class Model:
     def _counts_to_find(
         self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
     ) -> NDArray[np.float32]:
-        """Log p(M) of each demonstration as a row, once demonstrations and what was asked are known to go together."""
+        """Log p(M) of each demonstration as a row; refuses demonstrations and arguments that do not go together."""
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
@@ -184,24 +184,24 @@ class Model:
         best: Best | None = None,
         max_segments: int | None = None,
     ) -> Scores:
-        """Segments demonstrations whose truth is known, and compares; labels that they carry are not looked at.
+        """Segments demonstrations whose truth is known, and scores the result; labels that they carry are ignored.
 
         Args:
-          demos: as for `segment`, and so are the others.
-          num_segments: how many segments to find.
-          decoder: how.
-          best: what an exact decoder returns.
-          max_segments: the most to consider where their number is unknown.
+          demos: demonstrations, as for `segment`.
+          num_segments: how many segments to find, as for `segment`.
+          decoder: how to find them, as for `segment`.
+          best: what an exact decoder returns, as for `segment`.
+          max_segments: the most segments to consider where their number is unknown.
         """
         found = self.segment(demos.with_labels(), num_segments, decoder=decoder, best=best, max_segments=max_segments)
         return score(found, demos)
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
-        """Starts a skill where something is seen; it then acts and is told where that led, until it is done."""
+        """Starts a skill at an observation; it then acts and is told where that led, until it is done."""
         return begin_skill(self.skills, self.config, observation, skill)
 
     def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
-        """The most probable action of a skill, given what is seen."""
+        """The most probable action of a skill that begins at an observation."""
         return self.begin(observation, skill).act()
 
     def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: Code) -> bool:
@@ -213,7 +213,7 @@ class Model:
         return self.begin(observation, skill).arrive(action, arrived)
 
     def choose_decoder(self, decoder: Decoder | None = None, best: Best | None = None) -> Decoder:
-        """The decoder that is asked for, or this model's own; refused where the model or `best` does not go with it."""
+        """Returns the decoder asked for, or the model's own; refuses what does not go with the model or with `best`."""
         if decoder is not None and decoder not in get_args(Decoder):
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
@@ -239,7 +239,7 @@ class Model:
         *,
         some_empty: bool = False,
     ) -> NDArray[np.float32]:
-        """The prior over the number of segments of each demonstration, some of them empty, as one row of logs."""
+        """The prior log p(M) over the number of segments, a row per demonstration; with `some_empty` M may exceed T."""
         if not isinstance(num_segments, str):
             given = partly_told_counts(num_segments, demos, some_empty=some_empty)
         elif num_segments == "unknown":
@@ -252,7 +252,7 @@ class Model:
         return log_counts_of(given, most, self.settled.segment_cost)
 
     def priors(self, max_length: int) -> Priors:
-        """Priors over skills and lengths for demonstrations of up to so many steps."""
+        """Priors over skills and segment lengths, for demonstrations of up to `max_length` steps."""
         return make_priors(self.settled, self.skills, self.duration_rate, max_length)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -267,7 +267,7 @@ class Model:
         return save(self, folder, overwrite=overwrite)
 
     def check_spaces(self, demos: Demonstrations) -> None:
-        """Refuses demonstrations that look or act otherwise than those the model was trained on."""
+        """Refuses demonstrations with other observation or action spaces than those the model was trained on."""
         space = self.skills.space
         mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
         theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
@@ -298,7 +298,7 @@ def scores_of(
     best: Best | None = None,
     max_segments: int | None = None,
 ) -> Scores:
-    """Compares what was found with the truth; where labels told part of it, what is found without them counts."""
+    """Scores what was found against the truth; where labels told part of it, what the model finds without them."""
     if demos.labels is None:
         return score(found, demos)
     return model.score(demos, num_segments, decoder=decoder, best=best, max_segments=max_segments)

@@ -18,7 +18,7 @@ from compile_il.runs import AGENT_FOLDER, MODEL_FOLDER, RUN_FILE
 from compile_il.worlds.world import key_of
 
 FORMAT = 2
-"""Raised whenever older files can no longer be read."""
+"""Version of the files, which goes up whenever older ones can no longer be read."""
 
 
 def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -27,7 +27,7 @@ def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = Fals
     Args:
       model: what to write.
       folder: where; folders above it are made.
-      overwrite: whether a model that is there may be replaced.
+      overwrite: whether a model may be replaced if the folder holds one.
     """
     save_arrays(model.skills, describe(model), Path(folder), overwrite=overwrite)
     return Path(folder)
@@ -52,7 +52,7 @@ def load(folder: str | os.PathLike[str]) -> Model:
 
 
 def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Path) -> Model:
-    """A model of its description and its arrays by name; `place` is where they came from, for messages."""
+    """Builds a model from its description and its arrays by name; `place` is where they came from, for messages."""
     try:
         config = Config.from_json(description["settings"])
         space = _space(description["space"])
@@ -65,7 +65,7 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
 
 
 def _counts_told(description: dict[str, Any], config: Config) -> CountsTold:
-    """What labels told; earlier versions wrote the settings that it had come to, and that it was told of all."""
+    """What labels told; earlier versions wrote the settings it had led to instead, and whether it was told of all."""
     if "counts_told" in description:
         return CountsTold(**description["counts_told"])
     of_all = bool(description["settings"].get("counts_told"))

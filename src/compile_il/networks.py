@@ -19,7 +19,7 @@ Norm = eqx.nn.LayerNorm | eqx.nn.Identity
 
 
 class GridEmbedding(eqx.Module):
-    """Two convolutions, a linear layer, LayerNorm; inputs of at most one."""
+    """Embeds a grid: two convolutions, a linear layer, LayerNorm; inputs are scaled to at most one."""
 
     first: Convolution
     second: Convolution
@@ -60,7 +60,7 @@ class GridEmbedding(eqx.Module):
 
 
 class VectorEmbedding(eqx.Module):
-    """Two hidden layers, a linear layer, LayerNorm; inputs brought to zero mean and unit spread."""
+    """Embeds a vector: two hidden layers, a linear layer, LayerNorm; inputs brought to zero mean and unit spread."""
 
     layers: eqx.nn.MLP
     norm: Norm
@@ -84,7 +84,7 @@ class VectorEmbedding(eqx.Module):
         return self.norm(last(x))
 
     def in_half(self) -> "VectorEmbedding":
-        """In bfloat16 but for the first layer: a vector rounded to three digits would be another one."""
+        """A copy in bfloat16 but for the first layer: a vector rounded to three digits would be another one."""
 
         def later(embedding: VectorEmbedding) -> tuple[Any, ...]:
             return *embedding.layers.layers[1:], embedding.norm
@@ -93,7 +93,7 @@ class VectorEmbedding(eqx.Module):
 
 
 class SymbolEmbedding(eqx.Module):
-    """A vector for each symbol, LayerNorm."""
+    """Embeds a symbol: a learned vector for each, LayerNorm."""
 
     table: eqx.nn.Embedding
     norm: Norm
@@ -108,7 +108,7 @@ class SymbolEmbedding(eqx.Module):
 
 
 class BlankEmbedding(eqx.Module):
-    """Zeros, where demonstrations have no states: vectors of width zero.
+    """Embeds vectors of width zero as zeros, where demonstrations have no states.
 
     A constant that is learned would do too, but each of its entries is one more bias of the layer that reads it: all of
     them move at once, and that layer learns less about what does vary.
@@ -123,7 +123,7 @@ class BlankEmbedding(eqx.Module):
         return jnp.zeros((self.hidden_dim,), self.dtype)
 
     def in_half(self) -> "BlankEmbedding":
-        """In bfloat16."""
+        """A copy that gives zeros in bfloat16."""
         return BlankEmbedding(self.hidden_dim, "bfloat16")
 
 
@@ -136,9 +136,9 @@ class Space(eqx.Module):
     observation_kind: ObservationKind
     observation_shape: tuple[int, ...]
     num_symbols: int
-    """Different symbols, where observations are symbols; else 0."""
+    """Number of symbols, one more than the largest in the data, where observations are symbols; else 0."""
     num_actions: int
-    """Discrete actions, or 0 where actions are continuous."""
+    """Number of discrete actions, or 0 where actions are continuous."""
     action_dim: int
     """Width of continuous actions, or 0 where actions are discrete."""
     grid_unit: float = 1.0
@@ -153,15 +153,15 @@ class Scaling(eqx.Module):
     action_mean: Float[Array, " A"]
     action_spread: Float[Array, " A"]
     changes: Float[Array, "N measured"]
-    """How vectors, or the sums of a grid's channels, change in some of the steps."""
+    """Changes of vectors, or of the sums of a grid's channels, in some of the steps."""
     largest: Float[Array, " C"]
-    """The largest entry of each channel of grids, up or down."""
+    """The largest magnitude of an entry in each channel of grids."""
 
 
 def make_embedding(
     space: Space, scaling: Scaling, *, num_maps: int, hidden_dim: int, normed: bool = True, key: PRNGKeyArray
 ) -> Embedding:
-    """The network that fits the observations; without its LayerNorm, where something else is to be normed with it."""
+    """Makes the embedding for a kind of observation; not `normed` where something else is to be normed with it."""
     if space.observation_kind == "grid":
         sizes = space.observation_shape, num_maps, hidden_dim
         return GridEmbedding(*sizes, unit=space.grid_unit, normed=normed, key=key)
@@ -173,7 +173,7 @@ def make_embedding(
 
 
 def halved(networks: Networks) -> Networks:
-    """Networks that compute in bfloat16, but for what a part's `in_half` keeps."""
+    """A copy of networks that computes in bfloat16, but for what a part's `in_half` keeps."""
 
     def halve(leaf: Any) -> Any:
         if hasattr(leaf, "in_half"):

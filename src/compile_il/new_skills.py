@@ -16,11 +16,11 @@ from compile_il.relaxed.termination import Termination
 from compile_il.skills import Skills
 
 EFFECT_KEY = 7
-"""Folded into a seed's key, so that with and without effects the same networks are drawn."""
+"""Number folded into a seed's key for effects, so that with and without them the same networks are drawn."""
 
 
 def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Skills | RelaxedSkills:
-    """Untrained networks with the settings' sizes."""
+    """Returns untrained networks of the kind and sizes that the settings ask for."""
     if config.inference == "relaxed":
         return _new_relaxed_skills(config, space, scaling, key)
     policy_key, stop_key = jax.random.split(key)

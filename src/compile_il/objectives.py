@@ -18,18 +18,18 @@ from compile_il.skills import Skills
 
 @runtime_checkable
 class Losses(Protocol):
-    """What training minimises, for one seed."""
+    """A function that gives what training minimises, for one seed."""
 
     def __call__(self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
-        """The loss of each demonstration; keys are for what is drawn for it, the iteration for what is annealed."""
+        """Loss of each demonstration; keys are for what is drawn for it, the iteration for what is annealed."""
 
 
 def make_losses(config: Config, rate: float) -> Losses:
-    """The losses that settings ask for.
+    """Returns the losses that settings ask for.
 
     Args:
       config: the settings.
-      rate: expected length of a segment.
+      rate: expected length of a segment in steps.
     """
     if config.inference == "relaxed":
         return _relaxed(config, rate)
@@ -64,7 +64,7 @@ def _relaxed(config: Config, rate: float) -> Losses:
 
 
 def temperature_at(config: Config, iteration: Int[Array, ""]) -> Float[Array, ""]:
-    """τ, fixed, or falling to its final value by the same factor in each iteration."""
+    """Temperature τ in an iteration, fixed, or falling to its final value by the same factor each time."""
     first = config.temperature
     final = first if config.final_temperature is None else config.final_temperature
     return first * (final / first) ** (iteration / max(config.num_iterations - 1, 1))

@@ -60,7 +60,7 @@ def check_num_devices(num_devices: int | None) -> None:
 
 
 def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
-    """The devices that share batches: as many as asked for, or all that can have equal shares.
+    """Makes the mesh of devices that share batches: as many as asked for, or the most that can have equal shares.
 
     Args:
       num_devices: how many, on all hosts together; None for all there are.
@@ -82,7 +82,7 @@ def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
 
 
 def shares_in_words(num_used: int, num_there: int, batch_size: int) -> str | None:
-    """For people who have several devices: how many of them work."""
+    """A sentence on how many of several devices share each batch; None where there is only one device."""
     if num_there == 1:
         return None
     if num_used == num_there:
@@ -92,7 +92,7 @@ def shares_in_words(num_used: int, num_there: int, batch_size: int) -> str | Non
 
 
 def shared_out(mesh: Mesh, tree: Any, axis: int) -> Any:
-    """Arrays that all hosts have, with one axis spread over the devices."""
+    """Spreads one axis of every array in a tree, which all hosts have, over the devices of the mesh."""
     sharding = NamedSharding(mesh, PartitionSpec(*[None] * axis, SHARES))
 
     def place(leaf: Any) -> Array:
@@ -105,7 +105,7 @@ def shared_out(mesh: Mesh, tree: Any, axis: int) -> Any:
 
 
 def everywhere(mesh: Mesh, tree: Any) -> Any:
-    """Arrays that all hosts have, on every device."""
+    """Replicates a tree, which all hosts have, on every device of the mesh."""
     sharding = NamedSharding(mesh, PartitionSpec())
 
     def place(leaf: Any) -> Array:
@@ -116,7 +116,7 @@ def everywhere(mesh: Mesh, tree: Any) -> Any:
 
 
 def here(tree: Any) -> Any:
-    """The copy, on one device of this host, of arrays that are everywhere."""
+    """This host's copy, from one of its devices, of a tree that `everywhere` replicated."""
     return jax.tree.map(lambda leaf: leaf.addressable_data(0) if isinstance(leaf, jax.Array) else leaf, tree)
 
 
@@ -126,17 +126,17 @@ def is_first_process() -> bool:
 
 
 def from_first(tree: Any) -> Any:
-    """What the first process has, on all; all must call this together, with trees of the same shapes."""
+    """Sends the first process's tree to all; all must call this together, with trees of the same shapes."""
     return multihost_utils.broadcast_one_to_all(tree) if jax.process_count() > 1 else tree
 
 
 def anywhere(condition: bool) -> bool:
-    """Whether something is so in any process; all must ask together."""
+    """Whether a condition holds in any process; all must call this together."""
     return bool(_processes_where(condition))
 
 
 def _processes_where(condition: bool) -> list[int]:
-    """The numbers of the processes in which something is so."""
+    """Indices of the processes in which a condition holds; all must call this together."""
     if jax.process_count() == 1:
         return [0] if condition else []
     return np.flatnonzero(multihost_utils.process_allgather(np.array(condition))).tolist()
@@ -146,7 +146,7 @@ def _processes_where(condition: bool) -> list[int]:
 def all_or_none() -> Iterator[None]:
     """A block that fails in all processes if it fails in any; without it, the others would wait for that one in vain.
 
-    All must leave such a block together, or be in `check_others` when one does.
+    All processes must leave such a block together, or be in `check_others` when one does.
     """
     try:
         yield
@@ -158,7 +158,7 @@ def all_or_none() -> Iterator[None]:
 
 
 def check_others() -> None:
-    """Waits until all processes have come so far, and fails if one of them could not."""
+    """Waits until all processes have come this far, and fails if one of them has left `all_or_none` with an error."""
     failed = _processes_where(False)
     if failed:
         raise HostError(
@@ -168,7 +168,7 @@ def check_others() -> None:
 
 
 def check_same(things: dict[str, str]) -> None:
-    """Refuses to go on, in all processes, unless all have the same; all must ask together.
+    """Raises an error in all processes unless all have the same things; all must call this together.
 
     Args:
       things: what must be the same, by name.
@@ -186,7 +186,7 @@ def check_same(things: dict[str, str]) -> None:
 
 
 def _texts_of_all(text: bytes) -> list[bytes]:
-    """What each process has, which may be of different lengths."""
+    """Gathers the texts of all processes, which may be of different lengths."""
     sizes = multihost_utils.process_allgather(np.array(len(text)))
     padded = np.zeros(sizes.max(), np.uint8)
     padded[: len(text)] = np.frombuffer(text, np.uint8)
@@ -195,7 +195,7 @@ def _texts_of_all(text: bytes) -> list[bytes]:
 
 
 def differences_in_words(hosts: list[dict[str, str]]) -> str:
-    """What is not the same on all hosts, and which of them have what."""
+    """A phrase that names what is not the same on all hosts, with each value and the hosts that have it."""
     words = []
     for name in dict.fromkeys(name for things in hosts for name in things):
         holders: dict[str, list[int]] = {}

@@ -22,22 +22,22 @@ from compile_il.unpack import unpack
 
 
 class Percept(NamedTuple):
-    """What policies know at a moment: a vector to act on, and what they remember, if they do."""
+    """What policies know at one time: a vector to act on, and the state of their memory, if they have one."""
 
     seen: Float[Array, " hidden"]
     memory: LSTMState | None
 
 
 class Eyes(eqx.Module):
-    """Embeds observations, and remembers them where that is asked for: an LSTM over states and earlier actions."""
+    """Embeds observations, and remembers them if policies are recurrent: an LSTM over states and earlier actions."""
 
     embedding: Embedding
     actions: ActionCoding
     memory: eqx.nn.LSTMCell | None
     forgetful: bool = eqx.field(static=True)
-    """Whether nothing is remembered of what came before a skill began."""
+    """Whether the memory is cleared where a skill begins."""
     hidden_dim: int = eqx.field(static=True)
-    """Entries of what is seen."""
+    """Number of entries of the vector that policies act on, `Percept.seen`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Eyes(eqx.Module):
         self.hidden_dim = hidden_dim
 
     def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
-        """What policies know at each time of each demonstration; for those that remember all of it."""
+        """The vectors that policies act on at each time of each demonstration, where they remember all of it."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         rows = jax.vmap(self.embedding)(frames), jax.vmap(self.actions.vector)(taken)
         embedded, vectors = unpack(rows, batch, num_times)
@@ -74,16 +74,16 @@ class Eyes(eqx.Module):
         masks: Float[Array, "B M times"],
         lengths: Int[Array, " B"],
     ) -> Float[Array, "B M times hidden"]:
-        """What policies know at each time of each segment, behind the mask of what came before; see `remember_all`."""
+        """The vectors that policies act on at each time of each segment, behind its mask; see `remember_all`."""
         assert self.memory is not None, "without a memory, frames are seen one by one"
         return remember_all(self.memory, embedded, actions, masks, lengths)
 
     def open(self, observation: Shaped[Array, "..."]) -> Percept:
-        """What is known at the first observation."""
+        """The percept at a first observation, before which nothing was seen."""
         return self._look(observation, jnp.zeros((self.actions.width,)), None)
 
     def look(self, now: Percept, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Percept:
-        """What is known after an action has led to an observation."""
+        """The percept after an action has led to an observation."""
         return self._look(observation, self.actions.vector(action), now.memory)
 
     def _look(
@@ -101,7 +101,7 @@ class SkillPolicies(eqx.Module):
 
     eyes: Eyes
     heads: eqx.nn.MLP
-    """K networks stacked along the first axis of each weight."""
+    """The K heads, stacked along the first axis of each weight."""
     log_sigma: Float[Array, "K A"]
     num_skills: int = eqx.field(static=True)
 
@@ -116,7 +116,7 @@ class SkillPolicies(eqx.Module):
 
     @property
     def actions(self) -> ActionCoding:
-        """How actions are read and written."""
+        """How actions become vectors, and how outputs become probabilities of actions."""
         return self.eyes.actions
 
     def outputs(self, embedded: Float[Array, " hidden"]) -> Float[Array, "K outputs"]:
@@ -128,7 +128,7 @@ class SkillPolicies(eqx.Module):
         return self.actions.log_prob(self.outputs(embedded), self.log_sigma, action)
 
     def evidence(self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " K"]:
-        """All that has to be known of a frame before its code is: here log π_k(a | s) of each skill."""
+        """All that policies need of a frame before its code is known: here log π_k(a | s) of each skill."""
         return self.log_probs(embedded, action)
 
     def log_prob(
@@ -159,7 +159,7 @@ class CodePolicy(eqx.Module):
 
     @property
     def actions(self) -> ActionCoding:
-        """How actions are read and written."""
+        """How actions become vectors, and how outputs become probabilities of actions."""
         return self.eyes.actions
 
     def outputs(self, embedded: Float[Array, " hidden"], code: Float[Array, " D"]) -> Float[Array, " outputs"]:
@@ -168,7 +168,7 @@ class CodePolicy(eqx.Module):
         return self.head(jnp.concatenate([embedded, read]))
 
     def evidence(self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " hidden"]:
-        """All that has to be known of a frame before its code is: here the embedded frame, which is read with it."""
+        """All that the policy needs of a frame before its code is known: here the embedded frame itself."""
         del action
         return embedded
 

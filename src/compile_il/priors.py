@@ -10,7 +10,7 @@ from compile_il.skills import Skills
 
 
 def make_priors(config: Config, skills: Skills | RelaxedSkills, rate: float, max_length: int) -> Priors:
-    """Priors over skills and lengths, for demonstrations of up to so many steps.
+    """Returns priors over skills and segment lengths, for demonstrations of up to `max_length` steps.
 
     The policies of the paper's model have no other factor for lengths than its Poisson, so there it has weight 1.
     """

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
 LINE_SECONDS = 60.0
-"""Between two lines, where there is no terminal to show a bar."""
+"""Seconds between two lines, where there is no terminal to show a bar."""
 
 
 class Check(NamedTuple):
-    """How training stands; where several seeds are trained, of the one that is best at that moment."""
+    """How training stands; where several seeds are trained, with the scores of the one that is best at that moment."""
 
     iteration: int
     seconds: float
@@ -22,22 +22,22 @@ class Check(NamedTuple):
     """The seed with the best held-out likelihood so far."""
     loss: float
     held_out_log_likelihood: float
-    """Mean over demonstrations that training never sees."""
+    """Mean log-likelihood of demonstrations that training never sees."""
     boundary_accuracy: float | None
-    """On the same demonstrations, where the truth is known."""
+    """Boundary accuracy on held-out demonstrations, or None where the truth is not known."""
 
     def in_words(self) -> str:
-        """For a line beside the bar."""
+        """The scores in words, for a line beside the bar."""
         words = f"loss {self.loss:.2f}  held-out {self.held_out_log_likelihood:.2f}"
         return words if self.boundary_accuracy is None else f"{words}  boundaries {100 * self.boundary_accuracy:.1f} %"
 
 
 @runtime_checkable
 class Status(Protocol):
-    """How something stands."""
+    """Anything that can say in words how it stands, such as `Check`."""
 
     def in_words(self) -> str:
-        """For a line beside the bar."""
+        """How it stands in words, for a line beside the bar."""
 
 
 class ProgressBar:
@@ -65,11 +65,11 @@ class ProgressBar:
         self._last_line = time.monotonic()
 
     def advance(self) -> None:
-        """One more iteration."""
+        """Moves the bar on by one iteration."""
         self._bar.update(self._task, advance=1, description=self._words)
 
     def tell(self, check: Status) -> None:
-        """Shows the last scores."""
+        """Shows the last scores beside the bar, or as a line of their own."""
         self._words = check.in_words()
         self._bar.update(self._task, description=self._words)
         if not self.shown and time.monotonic() >= self._last_line + LINE_SECONDS:
@@ -78,7 +78,7 @@ class ProgressBar:
             self._last_line = time.monotonic()
 
     def say(self, sentence: str) -> None:
-        """A sentence above the bar."""
+        """Prints a sentence above the bar."""
         if not self._silent:
             self._bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 

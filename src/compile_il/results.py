@@ -25,7 +25,7 @@ ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 
 
 def hardware() -> dict[str, Any]:
-    """The machine, as far as it can be told."""
+    """Describes the machine and the versions of JAX and Python, as far as they can be told."""
     device = jax.devices()[0]
     return {
         "platform": device.platform,
@@ -86,7 +86,7 @@ class Measurement:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the beginning."""
         return time.perf_counter() - self._began
 
     def write(self, path: Path, *, config: Any, seeds: Iterable[int], figures: Any) -> None:
@@ -132,6 +132,6 @@ def _in_few_lines(text: str) -> str:
 
 
 def read_result(name: str) -> dict[str, Any]:
-    """One file of results, as `write_result` wrote it."""
+    """Reads one file of results, as `write_result` wrote it."""
     result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return result

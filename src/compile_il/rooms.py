@@ -20,11 +20,11 @@ from compile_il.config import Config
 from compile_il.demos import Demonstrations
 
 Cost = Callable[[int], float]
-"""The cost of one demonstration padded to so many steps, in any unit."""
+"""A function that gives the cost of one demonstration padded to so many steps, in any unit."""
 ONE_IN = 10**9
-"""At most one batch in this many has more long demonstrations than its room holds."""
+"""At most one random batch in this many has more long demonstrations than its room holds."""
 WORTH_IT = 2.0
-"""A second room means a second program to compile: it must make batches cheaper by this share."""
+"""Factor by which a second room must make batches cheaper, since it means a second program to compile."""
 
 
 class Room(NamedTuple):
@@ -36,7 +36,7 @@ class Room(NamedTuple):
     num_frames: int
 
     def places(self, lengths: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Which of the given demonstrations belong here."""
+        """Indices of those lengths that belong in this room."""
         return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
 
 
@@ -45,15 +45,15 @@ class Group(NamedTuple):
 
     batch: Batch
     places: Int[AnyArray, " rows"] | None
-    """Where they are in the batch, which says what noise is drawn for them; None where it holds no others."""
+    """Their indices in the batch, which say what noise is drawn for them; None where the group is the whole batch."""
 
 
 def cost_of(config: Config, *, exactly: bool = False) -> Cost:
-    """The time that a demonstration of so many steps takes: sums over starts and ends, or passes of an LSTM.
+    """Returns the cost function of a training: time of the sums over starts and ends, or of passes of an LSTM.
 
     Args:
       config: the settings.
-      exactly: whether there are sums in relaxed inference, too.
+      exactly: whether a model of relaxed inference is summed over, too.
     """
     if config.inference == "relaxed" and not exactly:
         return float
@@ -86,7 +86,7 @@ def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
 
 
 def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
-    """Which demonstrations to look at together: all, or those of usual lengths and then the others."""
+    """Indices of demonstrations to look at together: all, or those of usual lengths and then the others."""
     usual = usual_length(lengths, len(lengths), cost)
     groups = [np.flatnonzero(lengths <= usual), np.flatnonzero(lengths > usual)]
     return [group for group in groups if len(group)]
@@ -112,12 +112,12 @@ def make_rooms(lengths: NDArray[np.integer], batch_size: int, num_shares: int, c
 def groups_of(
     demos: Demonstrations, chosen: Sequence[NDArray[np.integer]], rooms: Sequence[Room]
 ) -> Iterator[list[Group]]:
-    """For each room that is needed, a group out of each of several batches.
+    """Yields, for each room that is needed, one group out of each of several batches.
 
     Args:
-      demos: all there are.
-      chosen: the demonstrations of each batch.
-      rooms: for their lengths; those of one room keep their order, and what finds no place in it is left out.
+      demos: all demonstrations.
+      chosen: indices of the demonstrations of each batch.
+      rooms: as `make_rooms` gives them; those of one room keep their order, and what finds no place in it is left out.
     """
     if len(rooms) == 1:
         yield [Group(batch_of(demos[rows], rooms[0].num_frames, rooms[0].up_to), None) for rows in chosen]
@@ -132,9 +132,9 @@ def groups_of(
 def _group(
     demos: Demonstrations, rows: NDArray[np.integer], places: NDArray[np.intp], room: Room, shortest: int
 ) -> Group:
-    """Demonstrations of a batch and, up to the number that the room has rows for, the first of them again.
+    """Returns the group of a batch that belongs in a room, whose other rows repeat the first demonstration.
 
-    Those come last and do not count (`fits`), so that for gradients frames lie one after the other (`unpack`).
+    Repeats come last and do not count (`fits`), so that for gradients frames lie one after the other (`unpack`).
     """
     there = demos[rows[places] if len(places) else [shortest]]
     batch = pick(batch_of(there, room.num_frames, room.up_to), rows_filled_up(len(there), room.num_rows))
@@ -144,6 +144,6 @@ def _group(
 
 
 def stacked(groups: Sequence[Group]) -> Group:
-    """Groups of one room along a new first axis."""
+    """Stacks groups of one room along a new first axis."""
     result: Group = jax.tree.map(lambda *leaves: np.stack(leaves), *groups)
     return result

@@ -19,14 +19,14 @@ Code = int | NDArray[Any]
 
 
 class RunningSkill:
-    """A skill at work: it acts on what it has seen since it began, and says when it is done. Made by `Model.begin`."""
+    """A skill at work: it acts, is told where that led, and says when it is done. Made by `Model.begin`."""
 
     def __init__(self, skills: AnySkills, config: Config, skill: Code, now: Any, seen: Array):
         self._skills, self._config, self._skill = skills, config, check_skill(skill, config)
         self._now, self._seen = now, seen
 
     def act(self) -> NDArray[Any]:
-        """The most probable action here."""
+        """The skill's most probable action after what it has seen."""
         return np.asarray(_act(self._skills, self._now, self._skill))
 
     def arrive(self, action: NDArray[Any], observation: NDArray[Any]) -> bool:
@@ -38,7 +38,7 @@ class RunningSkill:
         return bool(done)
 
     def follow(self, skill: Code) -> "RunningSkill":
-        """Another skill, which begins where this one is and knows what has been seen so far."""
+        """Returns another skill, which begins where this one is; it remembers what was seen, unless policies forget."""
         now = _follow(self._skills, self._now, self._seen)
         return RunningSkill(self._skills, self._config, skill, now, self._seen)
 
@@ -50,7 +50,7 @@ def begin_skill(skills: AnySkills, config: Config, observation: NDArray[Any], sk
 
 
 def check_skill(skill: Code, config: Config) -> Array:
-    """The number or the code of a skill, checked."""
+    """Returns the number or the code of a skill as an array; refuses what the model does not have."""
     given = np.asarray(skill)
     if config.codes == "gaussian":
         if given.shape != (config.code_dim,):

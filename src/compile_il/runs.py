@@ -25,21 +25,21 @@ from compile_il.training_log import LOG_FILE
 
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
 AGENT_FOLDER = "agent"
-"""In place of the last, where it is an agent that was trained."""
+"""The folder of an agent, in place of `MODEL_FOLDER`, where it is an agent that was trained."""
 
 
 @runtime_checkable
 class Settings(Protocol):
-    """Of a run, such as `Config`: a frozen dataclass that has `num_iterations`, and plain values in files."""
+    """Settings of a run, such as `Config`: a frozen dataclass that has `num_iterations`, and plain values in files."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only."""
+        """Returns the settings as a dictionary of plain values."""
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Reads what `to_json` gave."""
+        """Builds settings from what `to_json` returned."""
 
 
 class RunError(ValueError):
@@ -53,7 +53,7 @@ def open_run(folder: str | os.PathLike[str], config: Settings, data: str, *, res
     Inside the `with` block nobody else can open it.
 
     Args:
-      folder: of the run.
+      folder: the folder of the run.
       config: the settings; more iterations than before may be asked for, else they must be those of the run.
       data: the fingerprint of what is trained on.
       resume: whether to go on with a run that is there.
@@ -94,7 +94,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a run was started there."""
+    """Whether a run was started in a folder."""
     return (folder / RUN_FILE).exists()
 
 
@@ -111,12 +111,12 @@ def _sum(started: dict[str, Any]) -> str:
 
 
 def _leftovers(folder: Path) -> list[Path]:
-    """What a run that was killed was just writing beside its place."""
+    """Files that a run was writing beside their places when it was killed."""
     return [path for name in (RUN_FILE, LOG_FILE, MODEL_FOLDER) for path in folder.glob(f".{name}.*.part")]
 
 
 def _what_differs(one: str, other: str) -> tuple[str, str]:
-    """Two descriptions; of worlds of the same kind, which have many settings, only those that are not the same."""
+    """Returns two descriptions of data; of worlds of one kind, which have many settings, only those that differ."""
     setting = re.compile(r"\w+=[^,()]+")
     if setting.sub("", one) != setting.sub("", other):
         return one, other

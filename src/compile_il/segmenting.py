@@ -18,10 +18,10 @@ from compile_il.segments import Segments, join_segments
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 _SUMS_PER_CALL = 1 << 28
-"""Segments of a skill, each from one step to another, that the dense recursion sums in one call: a few gigabytes."""
+"""Most values, by start, end and skill, that the dense recursion sums in one call: a few gigabytes."""
 
 Find = Callable[[Batch, Float[Array, "B counts"], NDArray[np.intp]], Found]
-"""What is found in a batch, given log p(M) of its demonstrations and their places among all of them."""
+"""A function that segments a batch, given log p(M) of its demonstrations and their places among all of them."""
 
 
 class DivergedError(DemonstrationError):
@@ -31,14 +31,14 @@ class DivergedError(DemonstrationError):
 def in_parts(
     find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost, num_skills: int
 ) -> Segments:
-    """What is found in all demonstrations; those of usual lengths and the long ones are looked at apart.
+    """Segments all demonstrations in parts; those of usual lengths and the long ones are looked at apart.
 
     Args:
-      find: what looks at one part.
+      find: the function that segments one part.
       demos: all demonstrations.
-      log_counts: log p(M) of each.
-      cost: of a demonstration, by its length.
-      num_skills: of the model.
+      log_counts: log p(M) of each demonstration.
+      cost: the function that gives the cost of a demonstration by its length.
+      num_skills: the number of skills of the model.
     """
     places, parts = [], []
     for alike in alike_in_length(demos.lengths, cost):

@@ -25,8 +25,9 @@ class Segments:
     count_probs: list[NDArray[np.float32]]
     """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
     log_likelihood: NDArray[np.float32]
-    """Of the actions; found by the recognition model, of the actions together with this segmentation. A score, for
-    comparing demonstrations, or models of the same settings: weights of lengths and of terminations are in it.
+    """Log-likelihood of the actions; from the recognition model, of the actions together with this segmentation. A
+    score, for comparing demonstrations, or models of the same settings: weights of lengths and of terminations are in
+    it.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -41,23 +42,23 @@ class Segments:
         return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
 
     def __len__(self) -> int:
-        """How many demonstrations."""
+        """Number of demonstrations."""
         return len(self.skills)
 
     @property
     def num_segments(self) -> NDArray[np.int64]:
-        """How many segments were found in each demonstration."""
+        """Number of segments found in each demonstration."""
         return np.array([len(skills) for skills in self.skills])
 
     @cached_property
     def labels(self) -> list[NDArray[np.int32]]:
-        """The skill of each step."""
+        """The skill of each step, as one array for each demonstration."""
         lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)
         return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
 
 
 def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segments:
-    """What was found in all parts; places are those of their demonstrations, one part after the other."""
+    """Joins what was found in all parts; `places` are those of their demonstrations, one part after the other."""
     order = np.argsort(places)
 
     def joined(name: str) -> list[NDArray[Any]]:
@@ -74,12 +75,12 @@ def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segmen
 
 
 def score(found: Segments, demos: Demonstrations) -> Scores:
-    """Compares what was found with the truth."""
+    """Scores the boundaries found against the truth of the demonstrations."""
     if demos.truth.boundaries is None:
         raise unknown_truth()
     return score_boundaries(found.boundaries, demos.truth.boundaries)
 
 
 def unknown_truth() -> DemonstrationError:
-    """What to raise where there is nothing to compare with."""
+    """Returns the error for demonstrations whose truth is not known, and that cannot be scored."""
     return DemonstrationError("The true boundaries of these demonstrations are not known: there is nothing to score.")

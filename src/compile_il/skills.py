@@ -17,12 +17,12 @@ from compile_il.unpack import unpack
 
 
 class Arrival(NamedTuple):
-    """What skills know at a moment, and how ready each of them is to stop there."""
+    """What skills know at one time, and the logit with which each of them would stop there."""
 
     view: Percept
     stop_logits: Float[Array, " K"]
     measured: Float[Array, " D"] | None
-    """How much of each thing there is, where effects are looked at."""
+    """How much of each thing there is (`Effects.measure`); None without effects."""
 
 
 class Skills(eqx.Module):
@@ -31,9 +31,9 @@ class Skills(eqx.Module):
     policies: SkillPolicies
     stopping: eqx.nn.MLP
     durations: LearnedWeight | None
-    """The learned weight of the factor for lengths, if there is one."""
+    """The learned weight of the Poisson factor on segment lengths; None if that weight is fixed."""
     effects: Effects | None
-    """What each skill changes, if that is looked at."""
+    """The change that each skill makes, by which skills are told apart; None without effects."""
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
     termination_weight: float = eqx.field(static=True)
@@ -61,7 +61,7 @@ class Skills(eqx.Module):
     def stop_logits(
         self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
     ) -> Float[Array, " K"]:
-        """Logits of ψ_k(s, a, s')."""
+        """Logits of ψ_k(s, a, s'), the probability that skill k stops after this step."""
         given = self.policies.actions.vector(action).astype(embedded.dtype)
         logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
         return jnp.broadcast_to(logits, (self.num_skills,))
@@ -101,7 +101,8 @@ class Skills(eqx.Module):
     def in_half_precision(self) -> "Skills":
         """A copy whose networks compute in bfloat16.
 
-        Cells are 0 or 1, exact in any precision; the first layer reads vectors as they are; scores are still float32.
+        Cells of our worlds are 0 or 1, exact in any precision; the first layer reads vectors as they are; scores stay
+        float32.
         """
 
         def networks(skills: Skills) -> tuple[Any, ...]:
@@ -110,14 +111,14 @@ class Skills(eqx.Module):
         return eqx.tree_at(networks, self, halved(networks(self)))
 
     def begin(self, observation: Shaped[Array, "..."]) -> Arrival:
-        """Where the first skill begins; none stops before its first step."""
+        """What is known where the first skill begins; none stops before its first step."""
         measured = None if self.effects is None else self.effects.measure(observation)
         # Of a type that is said: a program that is handed this and then what `arrive` gives compiles once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
         return Arrival(self.policies.eyes.open(observation), logits, measured)
 
     def follow(self, now: Arrival, observation: Shaped[Array, "..."]) -> Arrival:
-        """Where one skill has ended and the next begins; what was seen is remembered."""
+        """What is known where one skill has ended and the next begins: the same, so what was seen is remembered."""
         del observation  # it is what `now` has just seen
         return now
 
@@ -126,7 +127,7 @@ class Skills(eqx.Module):
         return self.policies.act(now.view.seen, skill)
 
     def arrive(self, now: Arrival, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Arrival:
-        """After an action has led to an observation."""
+        """What is known after an action has led to an observation."""
         view = self.policies.eyes.look(now.view, action, observation)
         logits = self.stop_logits(now.view.seen, action, view.seen)
         if self.effects is None:
@@ -138,5 +139,5 @@ class Skills(eqx.Module):
         return Arrival(view, odds, measured)
 
     def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops here: ψ_k(s, a, s') > 0.5, after its effect has been seen or missed."""
+        """Whether a skill stops here: ψ_k(s, a, s') > 0.5, in which its effect, if modelled, has been weighed."""
         return now.stop_logits[skill] > 0

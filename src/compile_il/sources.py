@@ -32,9 +32,9 @@ NUM_SAMPLE_DEMOS = 1024
 HELD_OUT_SHARE, MAX_HELD_OUT = 0.1, 256
 """Demonstrations that training never sees: a tenth of given ones, at most 256."""
 TRAINING_STEPS = 42
-"""The paper cuts the grid world's training demonstrations here."""
+"""Number of steps after which the paper cuts the grid world's training demonstrations."""
 ROOM_FOR_LONGER = 1.25
-"""Fresh demonstrations of a world longer than this, times the longest of a sample, are left out of training."""
+"""Fresh demonstrations of a world longer than this factor times the longest of a sample are left out of training."""
 
 
 class Source(NamedTuple):
@@ -47,13 +47,13 @@ class Source(NamedTuple):
     """Demonstrations that training never sees; seeds are compared on them."""
     space: Space
     max_length: int
-    """Steps of the longest demonstration."""
+    """Steps of the longest demonstration that batches can hold: of the data, or of what a world may make."""
     counts_told: CountsTold = NOTHING_TOLD
-    """What labels tell of the number of segments of the data, where the settings leave it open."""
+    """What labels tell about the number of segments of the data, where the settings leave it open."""
 
 
 def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
-    """Batches for `Trainer`, from demonstrations at hand or from a world.
+    """Makes the source of batches for `Trainer`, from demonstrations at hand or from a world.
 
     Demonstrations are checked against the settings, and some of them are held out; of a world, a sample is drawn to
     learn its spaces, scales and lengths, and another one to hold out.
@@ -94,7 +94,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
 
 
 def training_world(name: str, num_tasks: int) -> World:
-    """A world by its name, with demonstrations for training, cut as in the paper."""
+    """Makes a world by its name for training, in which demonstrations are cut as in the paper."""
     world = make_world(name, num_tasks=num_tasks)
     return dataclasses.replace(world, max_steps=TRAINING_STEPS) if name.startswith("grid") else world
 
@@ -119,7 +119,7 @@ def _data_source(demos: Demonstrations, config: Config, told: CountsTold) -> Sou
 
 
 def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstrations]:
-    """Demonstrations to train on, and a tenth of them (1 to 256) that training never sees; a single one is both."""
+    """Splits off a tenth of demonstrations (1 to 256), returned last, which training never sees; one alone is both."""
     if len(demos) == 1:
         return demos, demos
     num_held_out = min(max(round(HELD_OUT_SHARE * len(demos)), 1), MAX_HELD_OUT)

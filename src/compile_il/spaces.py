@@ -10,7 +10,7 @@ from compile_il.networks import Space
 
 
 def check_observation(observation: Any, space: Space) -> jax.Array:
-    """One observation of the space, or a clear error."""
+    """Returns one observation of the space as an array; raises a clear error if it is none."""
     given = np.asarray(observation)
     if space.observation_kind == "symbol":
         return _whole_below(given, space.num_symbols, "observation", "symbols")
@@ -19,7 +19,7 @@ def check_observation(observation: Any, space: Space) -> jax.Array:
 
 
 def check_action(action: Any, space: Space) -> jax.Array:
-    """One action of the space, or a clear error."""
+    """Returns one action of the space as an array; raises a clear error if it is none."""
     given = np.asarray(action)
     if space.num_actions:
         return _whole_below(given, space.num_actions, "action", "actions")

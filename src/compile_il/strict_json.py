@@ -1,4 +1,4 @@
-"""JSON that every program can read: it has no word for numbers that are none."""
+"""JSON that every program can read: without NaN and infinities, for which it has no words."""
 
 import json
 import math
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def to_json(value: Any) -> str:
-    """One line; NaN and infinities, which JSON does not know, become null."""
+    """Returns a value as one line of JSON; NaN and infinities, which JSON does not know, become null."""
     return json.dumps(_finite(value), allow_nan=False)
 
 

@@ -14,7 +14,7 @@ from compile_il.worlds import World
 def with_told_counts(
     demos: Demonstrations | str | World, config: Config, settings: dict[str, Any]
 ) -> tuple[Demonstrations | str | World, Config]:
-    """The data with labels that tell what a list says, and the settings with single ones changed.
+    """Returns the data with labels that tell what a list says, and the settings with single ones changed.
 
     Args:
       demos: data, or a world.
@@ -42,7 +42,7 @@ def _with_list(demos: Demonstrations | str | World, counts: Any, inference: str)
 
 
 def counts_told(demos: Demonstrations, config: Config) -> CountsTold:
-    """What labels tell of the number of segments; nothing where the settings give one, with which they must agree."""
+    """What labels tell about numbers of segments; nothing where the settings give one, with which they must agree."""
     if config.num_segments is not None or demos.labels is None or demos.labels.segment_codes is None:
         return NOTHING_TOLD
     counts = [len(codes) for codes in demos.labels.segment_codes]

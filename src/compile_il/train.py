@@ -1,4 +1,4 @@
-"""The training step: all seeds at once in one compiled program, with nothing else for a checkpoint to remember."""
+"""The training step: one compiled program for all seeds, whose state is all that a checkpoint must remember."""
 
 import collections
 import functools
@@ -30,16 +30,16 @@ from compile_il.worlds import World, name_of
 from compile_il.worlds.world import key_of
 
 BATCHES_AHEAD = 32
-"""Batches drawn at once on an accelerator, where a world's many small steps take as long for one batch as for all."""
+"""Iterations whose batches are drawn from a world at once on an accelerator, where one takes as long as all of them."""
 STEPS_UNDER_WAY = 64
-"""Steps that may be begun before the first of them is done: enough to keep an accelerator busy."""
+"""Most training steps that are begun and not yet done: enough to keep an accelerator busy."""
 
 Block = tuple[Group, ...]
-"""Batches of some iterations, of all seeds, in shares for devices: each array is iterations x seeds x shares x ..."""
+"""Batches of some iterations, one group per room; arrays are iterations x seeds x shares (one per device) x ..."""
 
 
 class Trained(NamedTuple):
-    """Parameters and optimiser of all seeds, stacked along the first axis."""
+    """The state of a training: parameters and optimiser state of all seeds, stacked along the first axis."""
 
     params: Any
     optimiser: Any
@@ -81,18 +81,18 @@ class Trainer:
         self._unawaited: collections.deque[Loss] = collections.deque()
 
     def start(self) -> Trained:
-        """Fresh parameters."""
+        """Returns the first state, with fresh parameters, on all devices that train."""
         params = jax.tree.map(jnp.copy, self._params)  # a step consumes the state that it is given
         return self.place(Trained(params, jax.jit(jax.vmap(self.optimiser.init))(params)))
 
     def place(self, state: Trained) -> Trained:
-        """A state that this host has, on all devices that train."""
+        """Replicates a state that this host has on all devices that train."""
         return everywhere(self.mesh, state) if self.mesh.size > 1 else state
 
     def step(self, state: Trained, iteration: int) -> tuple[Trained, Loss]:
-        """One update of every seed, each with its own batch, which depends on the iteration and on nothing before.
+        """Updates every seed once, each with its own batch, which depends on the iteration and on nothing before.
 
-        The loss is that before the update, with one value for each seed.
+        The loss that it returns is that before the update, with one value for each seed.
         """
         if self.source.world is None:
             return self._begun(self._step(state, self._data_batches(iteration), 0, iteration))
@@ -102,14 +102,14 @@ class Trainer:
         return self._begun(self._step(state, self._drawn[1], iteration % self._ahead, iteration))
 
     def _begun(self, found: tuple[Trained, Loss]) -> tuple[Trained, Loss]:
-        """What a step gives, once few enough steps are under way."""
+        """Returns what a step gave, after waiting until few enough steps are under way."""
         self._unawaited.append(found[1])
         while len(self._unawaited) > self._under_way:
             jax.block_until_ready(self._unawaited.popleft())
         return found
 
     def _draw_block(self, first: int) -> Block:
-        """Fresh batches for a block of iterations, iterations x seeds x shares, each demonstration with its own key."""
+        """Draws fresh batches for a block of iterations, iterations x seeds x shares, with a key per demonstration."""
         keys = _keys_of_block(self.batch_key, first, self._ahead, self.config.num_seeds, self.batch_size)
         keys = keys.reshape(*keys.shape[:2], self.mesh.size, self._share_size)
         if self.mesh.size > 1:
@@ -170,7 +170,7 @@ class Trainer:
         return means
 
     def _data_batches(self, iteration: int) -> Block:
-        """A batch of the data for each seed, in shares; every host knows all of it and keeps its own."""
+        """Picks a batch of the data for each seed, in shares; every host knows all of it and keeps its own shares."""
         demos, shares = self.source.demos, self.mesh.size
         chosen = [
             np.random.default_rng([self.config.seed, seed, iteration]).choice(len(demos), self.batch_size, False)
@@ -186,13 +186,13 @@ class Trainer:
         return Model(skills, self.config, self.rate, name_of(self.source.world), self.source.counts_told)
 
     def models(self, state: Trained) -> list[Model]:
-        """The model of each seed."""
+        """Returns the model of each seed."""
         params = here(state.params) if self.mesh.size > 1 else state.params
         return [self._model(seed, params) for seed in range(self.config.num_seeds)]
 
 
 def expected_length(config: Config, source: Source) -> float:
-    """Mean length of a segment; the paper has 3 in all of its worlds, whatever their lengths are."""
+    """Expected steps of a segment: the mean in the data, or for relaxed inference in a world the paper's 3."""
     if config.inference == "relaxed" and source.world is not None:
         return PAPER_RATE
     counts = labelled_counts(source.demos) if source.counts_told.of_all else None
@@ -201,9 +201,10 @@ def expected_length(config: Config, source: Source) -> float:
 
 
 def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:
-    """The losses of demonstrations that count, summed, and how many there are.
+    """Sums the losses of the demonstrations that count, and returns the sum and their number.
 
-    For example, a world now and then makes one with fewer steps than segments.
+    Those that found no room do not count, nor those without a possible segmentation: a world now and then makes one
+    with fewer steps than segments.
     """
     counted = batch.fits & ~is_impossible(-losses.total)
     sums: Loss = jax.tree.map(lambda each: jnp.sum(each, where=counted), losses)
@@ -211,7 +212,7 @@ def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:
 
 
 def train_all(trainer: Trainer) -> list[Model]:
-    """The model of each seed after all iterations; `compile_il.fit` keeps one of them, and a record on the way."""
+    """Trains all iterations and returns the model of each seed; `compile_il.fit` keeps the best of them, and a log."""
     state = trainer.start()
     for iteration in range(trainer.config.num_iterations):
         state, _ = trainer.step(state, iteration)
@@ -219,10 +220,10 @@ def train_all(trainer: Trainer) -> list[Model]:
 
 
 def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
-    """The function for each seed, along the first axis of all that it takes and gives.
+    """Maps `function` over the leading seed axis of every argument and result: `lax.map` on CPUs, `vmap` elsewhere.
 
-    A single seed is not batched, and on processors several are trained one after the other: XLA's products of batches
-    take longer there.
+    A single seed is not batched. On CPUs several are trained one after the other, since XLA's batched products take
+    longer there.
     """
     if num_seeds > 1:
         if jax.default_backend() == "cpu":
@@ -236,9 +237,9 @@ def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
 
 
 def make_optimiser(config: Config) -> optax.GradientTransformation:
-    """Adam, with gradients no longer than asked.
+    """Returns Adam, with gradients clipped to the norm `config.max_gradient`.
 
-    A single long gradient stays in Adam's second moment for thousands of iterations, in which all steps are small.
+    A single large gradient stays in Adam's second moment for thousands of iterations, in which all steps are small.
     """
     adam = optax.adam(learning_rates(config))
     if config.max_gradient is None:
@@ -247,7 +248,7 @@ def make_optimiser(config: Config) -> optax.GradientTransformation:
 
 
 def learning_rates(config: Config) -> optax.Schedule:
-    """Constant, then down to zero: steps that get smaller average out what the last batches happened to say."""
+    """Learning rate by iteration, constant, then falling to zero: small steps average out what the last batches say."""
     if not config.cooldown:
         return optax.schedules.constant_schedule(config.learning_rate)
     last = max(round(config.cooldown * config.num_iterations), 1)
@@ -255,9 +256,9 @@ def learning_rates(config: Config) -> optax.Schedule:
 
 
 def _make_once(make: Callable[[Key[Array, " seeds"]], Any], keys: Key[Array, " seeds"]) -> Any:
-    """Calls a function that makes networks, as one program instead of one for each small array.
+    """Calls a function that makes networks as one compiled program, instead of one for each small array.
 
-    Since it runs once, no effort is made to make it fast. On a cold start either saves many seconds.
+    Since it runs once, it is compiled without optimisation. On a cold start either saves many seconds.
     """
     shapes = eqx.filter_eval_shape(make, keys)
     the_rest = eqx.filter(shapes, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
@@ -271,7 +272,7 @@ def _make_once(make: Callable[[Key[Array, " seeds"]], Any], keys: Key[Array, " s
 def _keys_of_block(
     key: PRNGKeyArray, first: Int[Array, ""] | int, num_blocks: int, num_seeds: int, batch_size: int
 ) -> Key[Array, "iterations seeds B"]:
-    """A key for each demonstration, iterations x seeds x demonstrations."""
+    """Returns a random key for each demonstration, iterations x seeds x demonstrations."""
 
     def of_iteration(iteration: Int[Array, ""]) -> Key[Array, "seeds B"]:
         seeds = jax.random.split(jax.random.fold_in(key, iteration), num_seeds)

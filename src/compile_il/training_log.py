@@ -18,7 +18,7 @@ class TrainingLog:
     """Rows of numbers, written as they come: a run that is killed loses none that it has written.
 
     Args:
-      folder: of the run.
+      folder: the folder of the run.
       resumed_at: iterations that a resumed run starts from; rows after them belong to work that is done again.
     """
 
@@ -30,7 +30,7 @@ class TrainingLog:
         self._events = Events(folder / EVENTS_FOLDER, resumed_at)
 
     def write(self, row: dict[str, Any]) -> None:
-        """One row; every number in it but the iteration becomes a curve. What is not finite is not known: null."""
+        """Writes one row; every float in it becomes a curve. What is not finite is not known: null."""
         self._rows.write(to_json(row) + "\n")
         self._rows.flush()
         os.fsync(self._rows.fileno())
@@ -62,7 +62,7 @@ class Events:
         self._writer.add_event(Event(wall_time=time.time(), step=resumed_at + 1, session_log=started))
 
     def write(self, iteration: int, values: dict[str, float]) -> None:
-        """One point of each curve."""
+        """Writes one point of each curve."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -71,7 +71,7 @@ class Events:
         self._writer.flush()
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self._writer.close()
 
 

@@ -15,7 +15,7 @@ from compile_il.training_log import TrainingLog
 
 CHECKPOINT_SECONDS = 60.0
 AGREE_EVERY = 50
-"""Iterations after which several processes ask each other whether to stop."""
+"""Number of iterations after which several processes ask each other whether to stop."""
 
 State = TypeVar("State")
 Out = TypeVar("Out")
@@ -41,7 +41,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def usable_when_stopped(save: Callable[[Stopped], bool]) -> Iterator[None]:
-    """A block that is left with something to use where it is stopped; `save` says whether there is anything."""
+    """Calls `save` if training is stopped in the block, and tells people whether it has left anything to use."""
     try:
         yield
     except Stopped as stopped:
@@ -51,7 +51,7 @@ def usable_when_stopped(save: Callable[[Stopped], bool]) -> Iterator[None]:
 
 
 class Traces(NamedTuple):
-    """Where a training leaves its traces."""
+    """Where a training leaves its checkpoints, how often, and its log."""
 
     checkpoints: Checkpoints
     checkpoint_seconds: float
@@ -60,13 +60,13 @@ class Traces(NamedTuple):
 
 @dataclasses.dataclass
 class UnderWay(Generic[State]):
-    """A training under way. Without a request that could be made, Ctrl-C simply ends the program."""
+    """A training under way. Without a stop request that could be made, Ctrl-C simply ends the program."""
 
     state: State
     iteration: int = 0
-    """Iterations done."""
+    """Number of iterations done."""
     seconds: float = 0.0
-    """Seconds they took."""
+    """Seconds that these iterations took."""
     request: StopRequest | None = None
     traces: Traces | None = None
 
@@ -89,16 +89,16 @@ class UnderWay(Generic[State]):
         self.save()
 
     def look_at_clock(self) -> None:
-        """Adds what has passed since, such as the wait until iterations that were begun are done."""
+        """Brings `seconds` up to now, with the wait until iterations that were begun are done."""
         self.seconds = time.monotonic() - self._began
 
     @property
     def log(self) -> TrainingLog | None:
-        """Where there is one."""
+        """The log of the training, where there is one."""
         return None if self.traces is None else self.traces.log
 
     def save(self) -> None:
-        """Writes a checkpoint."""
+        """Writes a checkpoint, where there is a place for it."""
         if self.traces is not None and self.request is not None:
             with self.request.unbroken():
                 self.traces.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
@@ -110,7 +110,7 @@ class UnderWay(Generic[State]):
             self.save()
 
     def stop_if_asked(self, total: int) -> None:
-        """Saves and leaves; several processes, which must stop at the same iteration, ask each other now and then."""
+        """Saves and raises `Stopped` if asked to; several processes, which must stop together, agree now and then."""
         asked = self.request is not None and self.request.requested
         if self.request is not None and jax.process_count() > 1:
             asked = self.iteration % AGREE_EVERY == 0 and anywhere(asked)

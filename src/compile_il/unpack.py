@@ -1,4 +1,4 @@
-"""From frames end to end to a padded table, and for gradients back again."""
+"""Takes frames end to end to a padded table, and gradients back again."""
 
 from typing import Any
 
