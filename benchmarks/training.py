@@ -24,6 +24,7 @@ from rich.table import Table
 from compile_il.config import Config
 from compile_il.exact.objective import score_batch
 from compile_il.exact.recursion import exactly, log_likelihood
+from compile_il.feeds import WorldFeed
 from compile_il.fresh_batches import draw_batch
 from compile_il.objectives import make_losses
 from compile_il.relaxed.inference import infer_all
@@ -148,6 +149,8 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
         source = source._replace(max_length=TRAINING_STEPS)  # the paper's T, which no sample of demonstrations reaches
     world, seeds = source.world, config.num_seeds
     trainer = Trainer(config, source)
+    assert isinstance(trainer.feed, WorldFeed), "its source is a world"
+    num_frames = trainer.feed.num_frames
     state = [trainer.start()]
     calls = iter(range(10**9))
     on_device = jax.default_backend() != "cpu"
@@ -159,7 +162,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
     @jax.jit
     def draw(key: Any) -> Any:
         keys = jax.random.split(key, (seeds, config.batch_size))
-        return jax.vmap(lambda keys: draw_batch(world, keys, trainer.num_frames, source.max_length))(keys)
+        return jax.vmap(lambda keys: draw_batch(world, keys, num_frames, source.max_length))(keys)
 
     params, static = eqx.partition(trainer.models(state[0])[0].skills, eqx.is_inexact_array)
 
@@ -185,7 +188,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
     times |= {name: milliseconds(work) for name, work in further(parts, trainer).items()}
     if world_name.startswith("grid"):
         rate = matmul_rate(8192 if on_device else 1024, config.half_precision)
-        operations = network_operations(config, trainer.num_frames, source.max_length)
+        operations = network_operations(config, num_frames, source.max_length)
         times["floor: network arithmetic"] = 1e3 * seeds * operations / rate
     return times
 

@@ -22,6 +22,7 @@ from compile_il.config import NOTHING_TOLD, Config, ConfigError, CountsTold
 from compile_il.counts import labelled_counts, with_counts
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
+from compile_il.feeds import WorldFeed
 from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
 from compile_il.measures import scaling_of, space_of
 from compile_il.model import Model
@@ -172,7 +173,8 @@ GRIDS = dataclasses.replace(SMALL, num_segments=2, num_seeds=2)
 def losses_of(config: Config, ahead: int = 1) -> np.ndarray:
     """The first four losses on small grids."""
     trainer = Trainer(config, make_source(GridWorld(num_tasks=2, num_objects=2, size=5, max_steps=12), config))
-    trainer._ahead = ahead
+    assert isinstance(trainer.feed, WorldFeed)
+    trainer.feed.ahead = ahead
     state, losses = trainer.start(), []
     for iteration in range(4):
         state, loss = trainer.step(state, iteration)

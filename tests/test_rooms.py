@@ -14,6 +14,7 @@ from scipy.stats import hypergeom
 from compile_il.batches import batch_of, frame_budget
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
+from compile_il.feeds import DataFeed
 from compile_il.loss import Loss
 from compile_il.rooms import Group, Room, alike_in_length, cost_of, groups_of, make_rooms, most_among, usual_length
 from compile_il.sources import make_source
@@ -115,11 +116,13 @@ def test_training_does_not_depend_on_rooms() -> None:
     config = Config(num_segments=None, **SIZES)
     source = make_source(demos_of(), config)
     apart, together = Trainer(config, source), Trainer(config, source)
-    assert [room.up_to for room in apart._rooms] == [8, 60]
-    together._rooms = [Room(0, 60, 4, frame_budget(source.demos.lengths, 4))]
+    assert isinstance(apart.feed, DataFeed)
+    assert isinstance(together.feed, DataFeed)
+    assert [room.up_to for room in apart.feed.rooms] == [8, 60]
+    together.feed.rooms = [Room(0, 60, 4, frame_budget(source.demos.lengths, 4))]
     num_rooms = set()
     for iteration in range(4):
-        num_rooms.add(len(apart._data_batches(iteration)))
+        num_rooms.add(len(apart.feed.batches(iteration).block))
         results = [trainer.step(trainer.start(), iteration) for trainer in (apart, together)]
         leaves = [jax.tree.leaves((loss, state.optimiser[0].mu)) for state, loss in results]
         for one, other in zip(*leaves, strict=True):

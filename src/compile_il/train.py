@@ -8,34 +8,27 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Int, Key
 
-from compile_il.batches import Batch, frame_budget
+from compile_il.batches import Batch
 from compile_il.config import PAPER_RATE, Config
 from compile_il.counts import labelled_counts
-from compile_il.fresh_batches import Supervision, draw_batch
+from compile_il.feeds import Block, Sizes, make_feed
 from compile_il.log_space import is_impossible
 from compile_il.loss import Loss
 from compile_il.measures import scaling_of
 from compile_il.model import Model
 from compile_il.new_skills import new_skills
 from compile_il.objectives import make_losses
-from compile_il.parallel import SHARES, everywhere, here, make_mesh, shared_out
-from compile_il.rooms import Group, cost_of, groups_of, make_rooms, stacked
+from compile_il.parallel import SHARES, everywhere, here, make_mesh
 from compile_il.sources import Source
-from compile_il.worlds import World, name_of
+from compile_il.worlds import name_of
 from compile_il.worlds.world import key_of
 
-BATCHES_AHEAD = 32
-"""Iterations whose batches are drawn from a world at once on an accelerator, where one takes as long as all of them."""
 STEPS_UNDER_WAY = 64
 """Most training steps that are begun and not yet done: enough to keep an accelerator busy."""
-
-Block = tuple[Group, ...]
-"""Batches of some iterations, one group per room; arrays are iterations x seeds x shares (one per device) x ..."""
 
 
 class Trained(NamedTuple):
@@ -60,7 +53,7 @@ class Trainer:
         self.config, self.source = config, source
         self.settled = config.settled(source.counts_told)
         self.rate = config.duration_rate or expected_length(config, source)
-        first_key, self.batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
+        first_key, batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
         make = functools.partial(new_skills, self.settled, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
@@ -68,13 +61,9 @@ class Trainer:
         self._losses = make_losses(self.settled, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
-        self._share_size = self.batch_size // self.mesh.size
-        # Of a world; data has rooms.
-        self.num_frames = frame_budget(source.demos.lengths, self._share_size)
-        self._rooms = make_rooms(source.demos.lengths, self.batch_size, self.mesh.size, cost_of(self.settled))
+        sizes = Sizes(config.num_seeds, self.batch_size, self.mesh)
+        self.feed = make_feed(self.settled, source, sizes, batch_key)
         self._step = jax.jit(self._train_step, donate_argnums=0)
-        self._ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
-        self._drawn: tuple[int, Block] | None = None
         # Simulated devices share a pool of threads. With several steps begun, one step's sum over devices can wait for
         # a thread that another step's sum has, and that one for it.
         self._under_way = 0 if jax.default_backend() == "cpu" and self.mesh.size > 1 else STEPS_UNDER_WAY
@@ -94,12 +83,7 @@ class Trainer:
 
         The loss that it returns is that before the update, with one value for each seed.
         """
-        if self.source.world is None:
-            return self._begun(self._step(state, self._data_batches(iteration), 0, iteration))
-        block = iteration // self._ahead
-        if self._drawn is None or self._drawn[0] != block:
-            self._drawn = block, self._draw_block(block * self._ahead)
-        return self._begun(self._step(state, self._drawn[1], iteration % self._ahead, iteration))
+        return self._begun(self._step(state, *self.feed.batches(iteration), iteration))
 
     def _begun(self, found: tuple[Trained, Loss]) -> tuple[Trained, Loss]:
         """Returns what a step gave, after waiting until few enough steps are under way."""
@@ -108,23 +92,13 @@ class Trainer:
             jax.block_until_ready(self._unawaited.popleft())
         return found
 
-    def _draw_block(self, first: int) -> Block:
-        """Draws fresh batches for a block of iterations, iterations x seeds x shares, with a key per demonstration."""
-        keys = _keys_of_block(self.batch_key, first, self._ahead, self.config.num_seeds, self.batch_size)
-        keys = keys.reshape(*keys.shape[:2], self.mesh.size, self._share_size)
-        if self.mesh.size > 1:
-            keys = shared_out(self.mesh, keys, axis=2)
-        assert self.source.world is not None, "data is not drawn"
-        sizes = (self.num_frames, self.source.max_length)
-        return (Group(_draw_batches(self.source.world, keys, *sizes, self.config.supervision), None),)
-
     def _train_step(
         self, state: Trained, block: Block, index: Int[Array, ""] | int, iteration: Int[Array, ""] | int
     ) -> tuple[Trained, Loss]:
         batches = jax.tree.map(lambda leaf: leaf[index], block)
         keys = jax.random.split(jax.random.fold_in(self.noise_key, iteration), self.config.num_seeds)
         keys = jax.vmap(lambda key: jax.random.split(key, self.batch_size))(keys)
-        keys = keys.reshape(-1, self.mesh.size, self._share_size)
+        keys = keys.reshape(-1, self.mesh.size, self.batch_size // self.mesh.size)
         gradients = functools.partial(self._gradients, iteration=jnp.asarray(iteration))
         if self.mesh.size > 1:
             spread = PartitionSpec(None, SHARES)
@@ -168,18 +142,6 @@ class Trainer:
         counts = jnp.maximum(counts, 1)
         means: tuple[Loss, Any] = jax.tree.map(lambda leaf: jax.vmap(jnp.divide)(leaf, counts), (sums, gradient))
         return means
-
-    def _data_batches(self, iteration: int) -> Block:
-        """Picks a batch of the data for each seed, in shares; every host knows all of it and keeps its own shares."""
-        demos, shares = self.source.demos, self.mesh.size
-        chosen = [
-            np.random.default_rng([self.config.seed, seed, iteration]).choice(len(demos), self.batch_size, False)
-            for seed in range(self.config.num_seeds)
-        ]
-        by_share = [rows for each in chosen for rows in np.split(each, shares)]
-        groups = tuple(stacked(each) for each in groups_of(demos, by_share, self._rooms))
-        block: Block = jax.tree.map(lambda leaf: leaf.reshape(1, len(chosen), shares, *leaf.shape[1:]), groups)
-        return shared_out(self.mesh, block, axis=2) if shares > 1 else block
 
     def _model(self, seed: int, params: Any) -> Model:
         skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
@@ -266,30 +228,3 @@ def _make_once(make: Callable[[Key[Array, " seeds"]], Any], keys: Key[Array, " s
         lambda keys: eqx.filter(make(keys), eqx.is_array), compiler_options={"xla_backend_optimization_level": 0}
     )
     return eqx.combine(draw(keys), the_rest)
-
-
-@functools.partial(jax.jit, static_argnames=("num_blocks", "num_seeds", "batch_size"))
-def _keys_of_block(
-    key: PRNGKeyArray, first: Int[Array, ""] | int, num_blocks: int, num_seeds: int, batch_size: int
-) -> Key[Array, "iterations seeds B"]:
-    """Returns a random key for each demonstration, iterations x seeds x demonstrations."""
-
-    def of_iteration(iteration: Int[Array, ""]) -> Key[Array, "seeds B"]:
-        seeds = jax.random.split(jax.random.fold_in(key, iteration), num_seeds)
-        return jax.vmap(lambda seed: jax.random.split(seed, batch_size))(seeds)
-
-    return jax.vmap(of_iteration)(first + jnp.arange(num_blocks))
-
-
-@functools.partial(jax.jit, static_argnames=("world", "num_frames", "max_length", "supervision"))
-def _draw_batches(
-    world: World,
-    keys: Key[Array, "iterations seeds shares B"],
-    num_frames: int,
-    max_length: int,
-    supervision: Supervision,
-) -> Batch:
-    def draw(keys: Key[Array, " B"]) -> Batch:
-        return draw_batch(world, keys, num_frames, max_length, supervision)
-
-    return jax.vmap(jax.vmap(jax.vmap(draw)))(keys)
