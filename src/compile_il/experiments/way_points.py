@@ -1,0 +1,149 @@
+"""Demonstrations as people have them: a point robot goes to 2 to 5 of five way-points, and nobody counts the visits.
+
+Four recordings of it: the command is a velocity or a force, and the observation is the place alone or the velocity
+too. Each is segmented by models that do not know how many segments there are, with defaults and with what
+docs/own_data.md advises: more seeds, and a factor for the lengths of segments (`duration_weight`), with or without the
+steps that a segment takes on average (`duration_rate`).
+
+    python -m compile_il.experiments.way_points --out results/way-points-cpu.json
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+
+from compile_il.config import Config
+from compile_il.demos import Demonstrations
+from compile_il.evaluate import TEST_SEED, label_scores
+from compile_il.fit import fit
+from compile_il.results import Measurement
+
+WAY_POINTS = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [2.0, 2.0]])
+STEP, REACH = 0.3, 0.35
+VISITS = 2, 5
+"""Fewest and most way-points that a demonstration visits."""
+STIFFNESS, DAMPING = 2.0, 2.2
+"""Force on a point with a mass, for each unit of distance and of velocity."""
+NUM_STILL = 2
+"""Steps for which a point with a mass stays at each way-point."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """How the robot is driven and what is seen of it."""
+
+    force: bool
+    """Whether commands are forces on a point with a mass rather than velocities."""
+    velocity_seen: bool
+    """Whether observations hold the velocity besides the place."""
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of what is added to each command."""
+        return 0.3 if self.force else 0.1
+
+
+RECORDINGS = {
+    "velocity commands, place": Recording(force=False, velocity_seen=False),
+    "velocity commands, place and velocity": Recording(force=False, velocity_seen=True),
+    "forces, place": Recording(force=True, velocity_seen=False),
+    "forces, place and velocity": Recording(force=True, velocity_seen=True),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "by default": {},
+    "five seeds": {"num_seeds": 5},
+    "lengths count": {"duration_weight": 1.0},
+    "lengths count and are known": {"duration_weight": 1.0, "duration_rate": None},
+}
+"""Settings of each way of training; a rate of None stands for the true mean length of segments."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Train on recordings of a point robot, with the number of segments unknown."""
+
+    out: Path
+    """Result file."""
+    num_seeds: int = 3
+    """Number of models of each recording and way, one after the other."""
+    num_iterations: int = 500
+    """Number of steps of each training."""
+    num_demos: int = 300
+    """Number of demonstrations that models are trained on."""
+    num_test: int = 100
+    """Number of demonstrations that models are scored on."""
+
+
+def main(run: Run) -> None:
+    """Trains and scores all models; writes the result file after each recording."""
+    measurement = Measurement()
+    figures: dict[str, Any] = {}
+    config_json = dataclasses.asdict(run) | {"out": run.out.name, "test_seed": TEST_SEED, "ways": SETTINGS}
+    for name, recording in RECORDINGS.items():
+        demos = record(recording, run.num_demos, seed=0)
+        test = record(recording, run.num_test, seed=TEST_SEED)
+        figures[name] = {}
+        for way, settings in SETTINGS.items():
+            config = Config(num_segments=None, num_iterations=run.num_iterations, **with_true_rate(settings, demos))
+            figures[name][way] = [scores(demos, test, config, seed) for seed in range(run.num_seeds)]
+            print(name, way, figures[name][way], flush=True)
+        measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
+
+
+def with_true_rate(settings: dict[str, Any], demos: Demonstrations) -> dict[str, Any]:
+    """Returns settings in which a rate of None is the true mean length of a segment."""
+    if "duration_rate" not in settings:
+        return settings
+    counts = demos.truth.num_segments
+    assert counts is not None, "it is known here"
+    return settings | {"duration_rate": float(demos.lengths.sum() / counts.sum())}
+
+
+def scores(demos: Demonstrations, test: Demonstrations, config: Config, seed: int) -> dict[str, float]:
+    """Trains one model (or several, of which one is kept) without the truth, and scores it on other demonstrations."""
+    model = fit(demos, config=dataclasses.replace(config, seed=seed * config.num_seeds), progress=False)
+    found = model.segment(test)
+    agreement = label_scores(found.labels, test)["agreement"]
+    return {name: round(value, 4) for name, value in (model.score(test)._asdict() | {"agreement": agreement}).items()}
+
+
+def record(recording: Recording, num_demos: int, seed: int) -> Demonstrations:
+    """Makes demonstrations of one kind, with their truth."""
+    rng = np.random.default_rng(seed)
+    episodes = [_episode(recording, rng) for _ in range(num_demos)]
+    observations, actions, ends, targets = zip(*episodes, strict=True)
+    seen = [states if recording.velocity_seen else states[:, :2] for states in observations]
+    return Demonstrations.from_arrays(seen, actions, boundaries=[each[:-1] for each in ends], codes=targets)
+
+
+def _episode(
+    recording: Recording, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int], list[int]]:
+    """Returns states (place and velocity), commands, the end of each visit, and the way-point that it is to."""
+    place, velocity, still = rng.uniform(0, 4, 2), np.zeros(2), 0
+    states, commands, ends, targets = [np.r_[place, velocity]], list[NDArray[np.float64]](), list[int](), list[int]()
+    for _ in range(rng.integers(VISITS[0], VISITS[1] + 1)):
+        targets.append(int(rng.choice([point for point in range(len(WAY_POINTS)) if [point] != targets[-1:]])))
+        still = 0
+        while still <= (NUM_STILL if recording.force else 0):
+            ahead = WAY_POINTS[targets[-1]] - place
+            noise = rng.normal(0, recording.noise, 2)
+            if recording.force:
+                command = STIFFNESS * ahead - DAMPING * velocity + noise
+                velocity = velocity + STEP * command
+            else:
+                command = velocity = ahead / max(float(np.linalg.norm(ahead)), 1.0) + noise
+            place = place + STEP * velocity
+            commands.append(command)
+            states.append(np.r_[place, velocity])
+            still += bool(np.linalg.norm(WAY_POINTS[targets[-1]] - place) < REACH)
+        ends.append(len(commands))
+    return np.array(states), np.array(commands), ends, targets
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Run))
