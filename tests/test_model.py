@@ -1,6 +1,7 @@
 """Segmenting demonstrations: shapes, counts, labels, and what is refused."""
 
 import dataclasses
+import json
 import warnings
 from typing import Any
 
@@ -288,6 +289,36 @@ def test_only_demonstrations_are_segmented() -> None:
 
 def test_what_was_found_is_told_in_a_line() -> None:
     assert repr(small_model().segment(vector_demos())) == "Segments(4 demonstrations, 12 segments)"
+
+
+def test_rows_are_one_plain_record_per_segment() -> None:
+    nothing = np.zeros(0, np.float32)
+    probs = [np.zeros(9, np.float32), np.zeros(4, np.float32)]
+    inner = [np.array([2, 5], np.int32), np.zeros(0, np.int32)]
+    skills = [np.array([3, 0, 3], np.int32), np.array([1], np.int32)]
+    found = Segments(inner, skills, probs, [nothing, nothing], np.zeros(2, np.float32))
+    assert found.rows() == [
+        {"demonstration": 0, "segment": 0, "start": 0, "end": 2, "skill": 3},
+        {"demonstration": 0, "segment": 1, "start": 2, "end": 5, "skill": 0},
+        {"demonstration": 0, "segment": 2, "start": 5, "end": 9, "skill": 3},
+        {"demonstration": 1, "segment": 0, "start": 0, "end": 4, "skill": 1},
+    ]
+    assert json.loads(json.dumps(found.rows())) == found.rows()
+    gaussian = dataclasses.replace(found, skills=[np.eye(3, 2, dtype=np.float32), np.ones((1, 2), np.float32)])
+    assert [row["skill"] for row in gaussian.rows()] == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+    assert json.loads(json.dumps(gaussian.rows())) == gaussian.rows()
+
+
+def test_rows_say_what_the_lists_say() -> None:
+    demos = vector_demos()
+    found = small_model().segment(demos)
+    rows = found.rows()
+    assert len(rows) == found.num_segments.sum()
+    for row in rows:
+        i = row["demonstration"]
+        assert set(found.labels[i][row["start"] : row["end"]]) == {row["skill"]}
+        assert (row["start"] == 0) == (row["segment"] == 0)
+        assert (row["end"] == demos.lengths[i]) == (row["segment"] == found.num_segments[i] - 1)
 
 
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:

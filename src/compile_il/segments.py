@@ -3,13 +3,28 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.metrics import Scores, score_boundaries
+
+
+class SegmentRow(TypedDict):
+    """One segment that was found, as plain values; see `Segments.rows`."""
+
+    demonstration: int
+    """The index, from 0, of its demonstration among those that were segmented."""
+    segment: int
+    """Its index, from 0, among the segments of that demonstration."""
+    start: int
+    """Its first step."""
+    end: int
+    """The step after its last one: where the next segment starts, or the length of the demonstration."""
+    skill: int | list[float]
+    """Its skill; where codes are Gaussian, the numbers of its code."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +70,19 @@ class Segments:
         """The skill of each step, as one array for each demonstration."""
         lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)
         return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
+
+    def rows(self) -> list[SegmentRow]:
+        """Returns one record of plain values for each segment, in order, for tables: pandas, `csv.DictWriter` or JSON.
+
+        With pandas, `pandas.DataFrame(found.rows())` has the columns demonstration, segment, start, end and skill.
+        """
+        rows: list[SegmentRow] = []
+        for i, (inner, skills, probs) in enumerate(zip(self.boundaries, self.skills, self.boundary_probs, strict=True)):
+            starts = [0, *inner.tolist()]
+            ends = [*starts[1:], len(probs)]
+            for m, (start, end, skill) in enumerate(zip(starts, ends, skills.tolist(), strict=True)):
+                rows.append({"demonstration": i, "segment": m, "start": start, "end": end, "skill": skill})
+        return rows
 
 
 def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segments:

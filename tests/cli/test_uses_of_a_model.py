@@ -1,5 +1,8 @@
 """`compile-il segment`, `evaluate` and `report`: what a trained model is good for."""
 
+import csv
+import dataclasses
+import io
 import json
 import os
 import shutil
@@ -63,6 +66,35 @@ def test_segment_writes_what_the_model_finds(
     note = "note: 12 of 12 demonstrations have as many segments as were considered, 1, and there may be more"
     assert " ".join(capsys.readouterr().err.split()).startswith(note)
     assert [path.name for path in tmp_path.iterdir()] == ["found.jsonl"]
+
+
+def test_segment_writes_a_table_where_the_name_ends_in_csv(
+    pristine_run: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = cil.load(pristine_run).segment(cil.Demonstrations.load(symbols))
+    for name in ("found.csv", "FOUND2.CSV"):
+        arguments = ["segment", str(pristine_run), str(symbols), "--out", str(tmp_path / name)]
+        main(arguments)
+        text = (tmp_path / name).read_bytes().decode()
+        assert text.startswith("demonstration,segment,start,end,skill\n0,0,0,")
+        rows = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
+        assert rows == found.rows()
+        assert f"{len(rows)} segments in 12 demonstrations" in " ".join(capsys.readouterr().out.split())
+    assert "exists" in refuses(arguments, capsys)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["FOUND2.CSV", "found.csv"]
+
+
+def test_gaussian_codes_have_a_column_for_each_number(symbols: Path, tmp_path: Path) -> None:
+    demos, out = cil.Demonstrations.load(symbols), tmp_path / "found.csv"
+    model = model_for(demos, dataclasses.replace(RELAXED, codes="gaussian", code_dim=2).settled())
+    main(["segment", str(model.save(tmp_path / "model")), str(symbols), "--out", str(out)])
+    with open(out, newline="") as file:
+        lines = list(csv.DictReader(file))
+    rows = model.segment(demos).rows()
+    assert list(lines[0]) == ["demonstration", "segment", "start", "end", "skill_0", "skill_1"]
+    assert [int(line["end"]) for line in lines] == [row["end"] for row in rows]
+    codes = [[float(line["skill_0"]), float(line["skill_1"])] for line in lines]
+    np.testing.assert_allclose(codes, [row["skill"] for row in rows], rtol=1e-6)
 
 
 def test_evaluate_prints_and_writes_scores(

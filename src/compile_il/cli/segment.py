@@ -1,5 +1,6 @@
 """`compile-il segment`: boundaries and skills of demonstrations, in a file."""
 
+import csv
 import dataclasses
 import json
 from pathlib import Path
@@ -12,7 +13,7 @@ from compile_il.cli.console import say
 from compile_il.decoders import Best, Decoder
 
 if TYPE_CHECKING:
-    from compile_il.segments import Segments
+    from compile_il.segments import SegmentRow, Segments
 
 SegmentOption = Annotated[
     int | Literal["unknown"] | None,
@@ -39,7 +40,7 @@ class Segment:
     demos: Annotated[Path, tyro.conf.arg(metavar="DEMOS"), tyro.conf.Positional]
     """A file of demonstrations."""
     out: Path
-    """The file to write: one JSON object a line for each demonstration."""
+    """The file to write: a JSON line for each demonstration or, where its name ends in .csv, a row for each segment."""
     num_segments: SegmentOption = None
     """Segments of each demonstration, or `unknown` to find their number too."""
     max_segments: int | None = None
@@ -65,7 +66,8 @@ class Segment:
         with console.status("segmenting"):
             found = model.segment(demos, self.num_segments, **how)
         with replace_file(target) as temporary:
-            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows_of(found)))
+            write = write_table if target.suffix.lower() == ".csv" else write_lines
+            write(found, temporary)
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
         if demos.truth.boundaries is not None:
             scores = scores_of(model, demos, found, self.num_segments, **how)
@@ -87,7 +89,29 @@ class Segment:
                 say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
 
 
-def rows_of(found: "Segments") -> list[dict[str, Any]]:
+def write_table(found: "Segments", path: Path) -> None:
+    """Writes `Segments.rows` as CSV; a Gaussian code has a column for each of its numbers: skill_0, skill_1, ..."""
+    rows = [_flat(row) for row in found.rows()]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+
+
+def _flat(row: "SegmentRow") -> dict[str, Any]:
+    """Returns the record of a segment with one number in each field."""
+    fields: dict[str, Any] = dict(row)
+    if isinstance(row["skill"], list):
+        fields.update({f"skill_{i}": number for i, number in enumerate(fields.pop("skill"))})
+    return fields
+
+
+def write_lines(found: "Segments", path: Path) -> None:
+    """Writes what was found as one JSON object a line for each demonstration."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records_of(found)))
+
+
+def records_of(found: "Segments") -> list[dict[str, Any]]:
     """Returns what was found as plain values, one record per demonstration."""
     return [
         {
