@@ -103,7 +103,7 @@ def _data_source(demos: Demonstrations, config: Config, told: CountsTold) -> Sou
     if config.supervision != "none":
         raise DemonstrationError(
             f"supervision is {config.supervision!r}, which is for worlds, and data has labels of its own: leave it "
-            "out, and give what is known with demos.with_labels(boundaries=..., segment_codes=...)."
+            "out, and give what is known with demos.with_labels(boundary_places=..., segment_codes=...)."
         )
     check_possible(demos, config.settled(told), counts_told=told.of_all)
     check_effects(space_of(demos), config)

@@ -123,8 +123,12 @@ def test_labels_that_can_be_true_are_taken(boundaries: Any, codes: Any):
         ([None, None, [0, 2]], None, "Episode 2, step 1: boundary label 2; use 1"),
         ([None, None, [-2, 0]], None, "Episode 2, step 0: boundary label -2"),
         (None, [None, None, [0, -2]], "Episode 2, step 1: code label -2"),
-        ([None, None, [0]], None, "Episode 2 has 1 boundary labels for 2 steps"),
-        (None, [None, None, [0, 1, 1]], "Episode 2 has 3 code labels for 2 steps"),
+        (
+            [None, None, [0]],
+            None,
+            r"Episode 2 has 1 boundary labels for 2 steps; .* or boundary_places=\[\[15, 23\], None\]",
+        ),
+        (None, [None, None, [0, 1, 1]], "Episode 2 has 3 code labels for 2 steps; .*segment_codes="),
         (None, [None, None], "code labels has 2 entries for 3 episodes"),
         (None, [None, None, [0.5, 1.0]], "Code labels of episode 2 are float64"),
     ],
@@ -132,3 +136,52 @@ def test_labels_that_can_be_true_are_taken(boundaries: Any, codes: Any):
 def test_labels_that_contradict_themselves_are_refused(boundaries: Any, codes: Any, message: str):
     with pytest.raises(DemonstrationError, match=message):
         DEMOS.with_labels(boundaries, codes)
+
+
+def test_places_of_boundaries_are_the_same_as_labels_of_steps():
+    """The code of each segment goes with them."""
+    told = DEMOS.with_labels(boundary_places=[[1, 3], [], None])
+    assert told == DEMOS.with_labels(boundaries=[[0, 1, 0, 1], [0], None])
+    assert DEMOS.with_labels(boundary_places=[np.array([1, 3]), np.zeros(0), None]) == told
+    codes, in_order = [None, None, [4, -1]], [[5, 0, -1], None, [4]]
+    both = DEMOS.with_labels(boundary_places=[[1, 3], [], None], codes=codes, segment_codes=in_order)
+    assert both == DEMOS.with_labels([[0, 1, 0, 1], [0], None], codes, in_order)
+    unknown = DEMOS.with_labels(boundary_places=[None, None, None])
+    assert lists(labels_of(unknown).boundaries) == [[-1, -1, -1, -1], [-1], [-1, -1]]
+
+
+@settings(max_examples=50)
+@given(recipes())
+def test_places_of_true_boundaries_say_what_reveal_says(recipe: Recipe):
+    assume(recipe.boundaries is not None)
+    demos = recipe.build()
+    assert demos.with_labels(boundary_places=demos.truth.boundaries) == demos.reveal(codes=False)
+
+
+@pytest.mark.parametrize(
+    ("given_labels", "message"),
+    [
+        ({"boundary_places": [None, None, [2]]}, "Episode 2 has a boundary at step 2, .* 2 steps lie within 1 to 1"),
+        ({"boundary_places": [[0, 3], None, None]}, "Episode 0 has a boundary at step 0, .*leave out 0 and 4"),
+        ({"boundary_places": [[3, 1], None, None]}, "Episode 0 has boundary 1 after 3; sort"),
+        ({"boundary_places": [None, [1], None]}, "Episode 1 has a boundary at step 1, .*lie within"),
+        ({"boundary_places": [[1, 3], None]}, "boundary places has 2 entries for 3 episodes"),
+        ({"boundary_places": [[1.0, 3.0], None, None]}, "Boundary places of episode 0 are float64"),
+        ({"boundary_places": np.zeros((3, 1))}, "boundary places is a single ndarray"),
+        (
+            {"boundary_places": [[1], None, None], "segment_codes": [[5, 0, 5], None, None]},
+            "Episode 0 has codes for 3 segments, but .* room for 2 segments at most",
+        ),
+        (
+            {"boundary_places": [[3], None, None], "codes": [[5, 0, 0, 5], None, None]},
+            "Episode 0, step 1: code label 0 differs",
+        ),
+        (
+            {"boundary_places": [[1], None, None], "boundaries": [None, None, [0, 1]]},
+            "boundaries and boundary_places are both given; .* one of them",
+        ),
+    ],
+)
+def test_impossible_places_are_refused(given_labels: dict[str, Any], message: str):
+    with pytest.raises(DemonstrationError, match=message):
+        DEMOS.with_labels(**given_labels)

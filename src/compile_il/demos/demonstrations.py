@@ -30,11 +30,12 @@ from compile_il.demos.labels import (
     PartialLabels,
     check_label_boundaries,
     check_label_codes,
+    labels_at_places,
     reveal_truth,
 )
 from compile_il.demos.segment_codes import check_segment_codes
 from compile_il.demos.storage import Ragged, Storage
-from compile_il.demos.truth import EpisodeTruth, Truth, check_true_boundaries, check_true_codes
+from compile_il.demos.truth import EpisodeTruth, Truth, check_inner_boundaries, check_true_codes
 from compile_il.demos.views import Packed, Padded, pack, pad
 from compile_il.demos.words import describe
 
@@ -279,7 +280,7 @@ class Demonstrations:
           boundaries: M-1 inner boundaries per episode, or None if unknown.
           codes: M codes per episode, or None if unknown.
         """
-        starts = None if boundaries is None else check_true_boundaries(boundaries, self.lengths)
+        starts = None if boundaries is None else check_inner_boundaries(boundaries, "boundaries", self.lengths)
         ids = None if codes is None else check_true_codes(codes, self.lengths, starts)
         return type(self)(self.storage._replace(true_boundaries=starts, true_codes=ids))
 
@@ -288,6 +289,8 @@ class Demonstrations:
         boundaries: Sequence[Any] | None = None,
         codes: Sequence[Any] | None = None,
         segment_codes: Sequence[Any] | None = None,
+        *,
+        boundary_places: Sequence[Any] | None = None,
     ) -> Self:
         """The same demonstrations with these labels in place of theirs; without arguments, with none.
 
@@ -299,11 +302,21 @@ class Demonstrations:
           codes: for each episode None, or one number per step: a code or `UNKNOWN`.
           segment_codes: for each episode None, or one number per segment in order, wherever it may start: a code or
             `UNKNOWN`. It tells how many segments there are.
+          boundary_places: in place of `boundaries`, for each episode None, or where all its inner boundaries are, as in
+            the truth and in what is found: the first step of each segment but the first, such as [15, 23] for three
+            segments and [] for one.
         """
-        if boundaries is None and codes is None and segment_codes is None:
+        if boundaries is not None and boundary_places is not None:
+            raise DemonstrationError(
+                "boundaries and boundary_places are both given; pass one of them: one label per step, or places."
+            )
+        if boundaries is None and boundary_places is None and codes is None and segment_codes is None:
             nothing = self.storage._replace(label_boundaries=None, label_codes=None, label_segments=None)
             return type(self)(nothing)
-        starts = check_label_boundaries(boundaries, self.lengths)
+        if boundary_places is None:
+            starts = check_label_boundaries(boundaries, self.lengths)
+        else:
+            starts = labels_at_places(boundary_places, self.lengths)
         ids = check_label_codes(codes, self.lengths, starts)
         in_order = None if segment_codes is None else check_segment_codes(segment_codes, starts, ids)
         told = self.storage._replace(label_boundaries=starts, label_codes=ids, label_segments=in_order)

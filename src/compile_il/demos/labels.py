@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int, Shaped
 
 from compile_il.demos.checks import DemonstrationError, check_fraction, check_list, refuse_where, whole_number
 from compile_il.demos.storage import Ragged, Storage
-from compile_il.demos.truth import pack_integers
+from compile_il.demos.truth import check_inner_boundaries, pack_integers
 
 UNKNOWN = -1
 """The label of a step, or of a segment, about which nothing is known."""
@@ -45,7 +45,8 @@ class EpisodeLabels:
 
 def check_label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"]) -> Ragged:
     """Boundary labels end to end, each 1, 0 or `UNKNOWN`; all unknown if None."""
-    packed = _pack_per_step(boundaries, "boundary labels", lengths)
+    by_place = "boundary_places=[[15, 23], None], which lists the first step of each segment but the first"
+    packed = _pack_per_step(boundaries, "boundary labels", lengths, otherwise=by_place)
     refuse_where(
         packed,
         (packed.values < UNKNOWN) | (packed.values > 1),
@@ -63,9 +64,23 @@ def check_label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"
     return packed
 
 
+def labels_at_places(places: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
+    """Boundary labels of all steps, end to end, from the places of all inner boundaries of each episode.
+
+    Every other step of an episode is labelled 0; where None is given in place of an episode's list, all its steps are
+    `UNKNOWN`.
+    """
+    check_list(places, "boundary places", expected=len(lengths))
+    known = np.array([inner is not None for inner in places], bool)
+    filled = [[] if inner is None else inner for inner in places]
+    starts = check_inner_boundaries(filled, "boundary places", lengths)
+    return _tell(_starts_inner_segment(starts, lengths), lengths, known)
+
+
 def check_label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundaries: Ragged) -> Ragged:
     """Code labels end to end, each a code or `UNKNOWN`; they change only where a segment may start."""
-    packed = _pack_per_step(codes, "code labels", lengths)
+    by_segment = "segment_codes=[[2, 0, 1], None], which lists the code of each segment"
+    packed = _pack_per_step(codes, "code labels", lengths, otherwise=by_segment)
     refuse_where(
         packed,
         packed.values < UNKNOWN,
@@ -148,8 +163,11 @@ def _changes_within_segment(codes: Ragged, boundaries: Ragged) -> Bool[np.ndarra
     return out
 
 
-def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Labels with one integer per step, end to end; None, for one episode or for all, stands for unknown."""
+def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"], *, otherwise: str) -> Ragged:
+    """Labels with one integer per step, end to end; None, for one episode or for all, stands for unknown.
+
+    `otherwise` says what to pass for labels that are not by step.
+    """
     if parts is None:
         return unknown_labels(lengths)
     check_list(parts, name, expected=len(lengths))
@@ -158,6 +176,6 @@ def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"])
     if (wrong := packed.counts != lengths).any():
         i = np.argmax(wrong)
         raise DemonstrationError(
-            f"Episode {i} has {packed.counts[i]} {name} for {lengths[i]} steps; give one per step."
+            f"Episode {i} has {packed.counts[i]} {name} for {lengths[i]} steps; give one per step, or {otherwise}."
         )
     return packed

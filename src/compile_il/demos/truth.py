@@ -46,9 +46,9 @@ class EpisodeTruth:
     codes: Int[np.ndarray, " M"] | None = None
 
 
-def check_true_boundaries(boundaries: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """True boundaries end to end: within 1 to T-1, strictly increasing in each episode."""
-    packed = pack_integers(boundaries, "boundaries", len(lengths))
+def check_inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, " B"]) -> Ragged:
+    """Places of inner boundaries end to end: within 1 to T-1, strictly increasing in each episode."""
+    packed = pack_integers(boundaries, name, len(lengths))
     values, episode = packed.values, packed.part_index
     refuse_where(
         packed,
