@@ -35,7 +35,7 @@ from compile_il.demos.labels import (
 )
 from compile_il.demos.segment_codes import check_segment_codes
 from compile_il.demos.storage import Ragged, Storage
-from compile_il.demos.truth import EpisodeTruth, Truth, check_inner_boundaries, check_true_codes
+from compile_il.demos.truth import EpisodeTruth, Truth, check_true_boundaries, check_true_codes
 from compile_il.demos.views import Packed, Padded, pack, pad
 from compile_il.demos.words import describe
 
@@ -276,11 +276,14 @@ class Demonstrations:
     ) -> Self:
         """The same demonstrations with this truth in place of theirs; without arguments, with none.
 
+        The truth is known of all demonstrations or of none. Those of which it is known can be scored by themselves:
+        `demos[[1, 4]].with_truth(...)`.
+
         Args:
           boundaries: M-1 inner boundaries per episode, or None if unknown.
           codes: M codes per episode, or None if unknown.
         """
-        starts = None if boundaries is None else check_inner_boundaries(boundaries, "boundaries", self.lengths)
+        starts = None if boundaries is None else check_true_boundaries(boundaries, self.lengths)
         ids = None if codes is None else check_true_codes(codes, self.lengths, starts)
         return type(self)(self.storage._replace(true_boundaries=starts, true_codes=ids))
 

@@ -17,6 +17,9 @@ from compile_il.demos.checks import (
 )
 from compile_il.demos.storage import Ragged
 
+NUM_NAMED = 5
+"""How many episodes an error names at most: there may be thousands."""
+
 
 @dataclass(frozen=True, eq=False)
 class Truth:
@@ -46,6 +49,12 @@ class EpisodeTruth:
     codes: Int[np.ndarray, " M"] | None = None
 
 
+def check_true_boundaries(boundaries: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
+    """True boundaries end to end, of all episodes; see `check_inner_boundaries`."""
+    _refuse_unknown(boundaries, "boundaries", len(lengths), label="boundary_places")
+    return check_inner_boundaries(boundaries, "boundaries", lengths)
+
+
 def check_inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, " B"]) -> Ragged:
     """Places of inner boundaries end to end: within 1 to T-1, strictly increasing in each episode."""
     packed = pack_integers(boundaries, name, len(lengths))
@@ -70,6 +79,7 @@ def check_inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, 
 
 def check_true_codes(codes: Any, lengths: Int[np.ndarray, " B"], boundaries: Ragged | None) -> Ragged:
     """True codes end to end: one per segment, none negative."""
+    _refuse_unknown(codes, "codes", len(lengths), label="segment_codes")
     packed = pack_integers(codes, "codes", len(lengths))
     refuse_where(packed, packed.values < 0, lambda i, m, v: f"Episode {i}: code {m} is {v}; number codes from 0.")
     if boundaries is not None and (wrong := packed.counts != boundaries.counts + 1).any():
@@ -94,11 +104,6 @@ def pack_integers(parts: Any, name: str, num_episodes: int) -> Ragged:
         packed = Ragged(_as_integers(parts.values, name.capitalize()), parts.counts)
     else:
         check_list(parts, name, expected=num_episodes)
-        if unknown := [i for i, part in enumerate(parts) if part is None]:
-            raise DemonstrationError(
-                f"{name.capitalize()} of episode {unknown[0]} are None: the truth is known of all episodes or of none; "
-                f"what is known of some are labels, demos.with_labels({name}=...), with one number for each step."
-            )
         arrays = [_as_integers(part, f"{name.capitalize()} of episode {i}") for i, part in enumerate(parts)]
         packed = Ragged.pack(arrays)
     refuse_where(
@@ -107,6 +112,26 @@ def pack_integers(parts: Any, name: str, num_episodes: int) -> Ragged:
         lambda i, k, v: f"Episode {i}: entry {k} of its {name} is {v}; use numbers that fit into int32.",
     )
     return Ragged(packed.values.astype(np.int32, copy=False), packed.counts)
+
+
+def _refuse_unknown(parts: Any, name: str, num_episodes: int, *, label: str) -> None:
+    """Refuses the truth about some episodes alone; the argument `label` of `with_labels` takes it."""
+    if isinstance(parts, Ragged):
+        return
+    check_list(parts, name, expected=num_episodes)
+    known = [i for i, part in enumerate(parts) if part is not None]
+    if not known:
+        raise DemonstrationError(
+            f"{name.capitalize()} of all episodes are None; leave {name} out, as the truth is not known."
+        )
+    if len(known) < num_episodes:
+        unknown = next(i for i, part in enumerate(parts) if part is None)
+        listed = ", ".join([*map(str, known[:NUM_NAMED]), *(["..."] if len(known) > NUM_NAMED else [])])
+        raise DemonstrationError(
+            f"{name.capitalize()} of episode {unknown} are None: the truth is known of all episodes or of none. To "
+            f"score those whose truth is known, take them alone, demos[[{listed}]].with_truth({name}=...); to learn "
+            f"from what is known, give it as labels, demos.with_labels({label}=...)."
+        )
 
 
 def _as_integers(values: Any, what: str) -> Shaped[np.ndarray, " n"]:
