@@ -243,6 +243,16 @@ def test_counts_that_crowd_the_largest_one_are_told() -> None:
         model_for(short).segment(short, "unknown", max_segments=1)
 
 
+def test_demonstrations_that_are_one_segment_each_are_told() -> None:
+    demos, model = vector_demos(), small_model()
+    dear = dataclasses.replace(model, config=dataclasses.replace(model.config, num_segments=None, segment_cost=100.0))
+    with pytest.warns(CountWarning, match="4 of 4 demonstrations are found to be one segment each"):
+        assert dear.segment(demos).num_segments.tolist() == [1] * 4
+    with warnings.catch_warnings(action="error"):
+        dear.segment(demos, 1)
+        dear.segment(demos.with_labels(segment_codes=[[0]] * 4))
+
+
 @pytest.mark.parametrize("count", [[2, 3], [], 2.5, [2, None, 2], [2, None, 2.5, 2], [[2] * 4], [[2], [2, 2]]])
 def test_counts_that_are_none(count: Any) -> None:
     with pytest.raises(DemonstrationError, match="give a whole number, or one for each of the 4 demonstrations"):

@@ -75,7 +75,7 @@ class Config:
     max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
     """Norm to which gradients are clipped, over all parameters of a model; None for no limit."""
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
-    """Weight of the Poisson factor on segment lengths; if None learned, or 0 if the number of segments is unknown."""
+    """Weight of the Poisson factor on lengths; if None learned, or for unknown numbers 0, and 1 with duration_rate."""
     duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")
     """Expected steps of a segment; if None the mean in the data, or for relaxed inference in a world the paper's 3."""
     longest_segment: int | None = setting(None, AT_LEAST_ONE, ", or None", only=EXACT)
@@ -155,7 +155,8 @@ class Config:
             defaults: dict[str, Any] = {"num_segments": told.largest if told.of_all else None, "sigma_floor": 0.25}
         else:
             defaults = {
-                "duration_weight": None if known else 0.0,
+                # Without a length to go by, the factor would say how many segments there are.
+                "duration_weight": None if known else 0.0 if self.duration_rate is None else 1.0,
                 "shared_termination": not known,
                 "termination_weight": 1.0 if known else 3.0,
                 "sigma_floor": 0.5,

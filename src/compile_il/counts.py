@@ -17,27 +17,43 @@ Counts = Sequence[int | None] | NDArray[np.integer]
 """A number of segments for each demonstration, or None where that is not known."""
 _CROWDED = 0.1
 """Share of demonstrations with as many segments as were considered, from which on that is taken for no chance."""
+_NEARLY_ALL = 0.9
+"""Share of demonstrations that are found to be a single segment, above which that may be no boundary learned."""
 _FEW = 8
 """Most entries of a list that an error shows."""
 
 
 class CountWarning(UserWarning):
-    """Warns that demonstrations seem to have more segments than were considered."""
+    """Warns that demonstrations seem to have other numbers of segments than were found."""
 
 
-def warn_where_crowded(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:
-    """Warns where many demonstrations are found to have as many segments as were considered, and room for more."""
-    told = counts_by_labels(demos, 0)
-    crowded = (counts == most) & (demos.lengths > most) & (told == 0)
-    if crowded.mean() < _CROWDED:
+def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:
+    """Warns where numbers of segments that were found look wrong: as many as were considered, or nearly all 1.
+
+    Args:
+      counts: the number of segments found in each demonstration.
+      demos: the demonstrations; those whose number is told by labels are left out.
+      most: the largest number that was considered.
+    """
+    is_found = counts_by_labels(demos, 0) == 0
+    crowded = is_found & (counts == most) & (demos.lengths > most)
+    whole = is_found & (counts == 1) & (demos.lengths > 1)
+    if crowded.mean() >= _CROWDED:
+        words = (
+            f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and "
+            f"there may be more: raise max_segments, to {2 * most} say, here and in training. If so many make no "
+            "sense, train several seeds (num_seeds=5): which number is found depends on the start, and the likeliest "
+            "model is kept."
+        )
+    elif whole.mean() > _NEARLY_ALL:
+        words = (
+            f"{whole.sum()} of {len(demos)} demonstrations are found to be one segment each. If they have more, train "
+            "for longer (num_iterations), or say how many there are (num_segments) or how long they are "
+            "(duration_rate)."
+        )
+    else:
         return
-    warnings.warn(
-        f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and there "
-        f"may be more: raise max_segments, to {2 * most} say, here and in training. If so many make no sense, train "
-        "several seeds (num_seeds=5): which number is found depends on the start, and the likeliest model is kept.",
-        CountWarning,
-        stacklevel=3,  # where somebody asked for segments
-    )
+    warnings.warn(words, CountWarning, stacklevel=3)  # where somebody asked for segments
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:

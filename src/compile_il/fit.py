@@ -168,6 +168,8 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
     with ProgressBar(total, run.iteration, progress) as bar:
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
+        if trainer.source.world is None and (number := trainer.settled.num_segments) is not None:
+            bar.say(f"Each demonstration is cut into {number} segments (num_segments).")
         watched = bar.shown or run.log is not None
         for loss in run.steps(total, trainer.step):
             bar.advance()

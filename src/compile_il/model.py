@@ -19,7 +19,7 @@ from compile_il.counts import (
     has_unknown,
     log_counts_of,
     partly_told_counts,
-    warn_where_crowded,
+    warn_of_counts,
 )
 from compile_il.data_checks import check_codes, not_demonstrations
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly, draw_exactly
@@ -113,7 +113,7 @@ class Model:
         cost = cost_of(self.settled, exactly=decoder == "exact")
         found = in_parts(find, demos, log_counts, cost, self.settled.num_skills)
         if isinstance(num_segments, str) or (num_segments is None and self.settled.num_segments is None):
-            warn_where_crowded(found.num_segments, demos, max_segments or self.settled.max_segments)
+            warn_of_counts(found.num_segments, demos, max_segments or self.settled.max_segments)
         return found
 
     def sample(

@@ -36,7 +36,7 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["grid-pickup", "--num-tasks", "9"], "9 pick-ups need as many objects"),
+        (["grid-pickup", "--num-tasks", "9", "--num-objects", "8"], "9 pick-ups need as many objects"),
         (["grid-pickup", "--num-demos", "0"], "--num-demos is 0"),
         (["grid-pickup", "--seed", "-1"], "--seed is -1: use a number from 0 to 4294967295"),
         (["reacher", "--num-objects", "3"], "no option 'num_objects'"),

@@ -16,6 +16,7 @@ from compile_il.experiments import (
     surprisal,
     told_gaussian,
     variants,
+    way_points,
 )
 from compile_il.reproduce.scales import SMOKE_SIZES
 from compile_il.segments import Segments
@@ -51,6 +52,28 @@ def test_meaning(tmp_path: Path) -> None:
     run = meaning.Run("symbols", tmp_path / "out.json", ways=("merged", "labels"), **small)
     meaning.main(run)
     assert set(written(tmp_path / "out.json")) == {"merged", "labels"}
+
+
+def test_way_points(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_demos": 20, "num_test": 6}
+    way_points.main(way_points.Run(tmp_path / "out.json", **small))
+    figures = written(tmp_path / "out.json")
+    assert set(figures) == set(way_points.RECORDINGS)
+    for ways in figures.values():
+        assert set(ways) == set(way_points.SETTINGS)
+
+
+def test_way_points_are_where_visits_end() -> None:
+    demos = way_points.record(way_points.RECORDINGS["forces, place"], 20, seed=0)
+    truth = demos.truth
+    assert truth.boundaries is not None
+    assert truth.codes is not None
+    for seen, inner, codes in zip(demos.observations, truth.boundaries, truth.codes, strict=True):
+        assert (np.diff(codes) != 0).all()
+        targets = way_points.WAY_POINTS[codes]
+        assert np.linalg.norm(seen[[*inner, -1]] - targets, axis=1).max() < way_points.REACH
+    settings = way_points.with_true_rate({"duration_rate": None}, demos)
+    assert settings["duration_rate"] == demos.lengths.sum() / sum(map(len, truth.codes))
 
 
 def test_stations(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "meaning": scores.meaning,
     "stations": scores.stations,
     "relaxed-pickup": scores.relaxed_pickup,
+    "way-points": scores.way_points,
     "low-temperatures": scores.low_temperatures,
     "low-temperatures-full-width": scores.low_temperatures_full_width,
     "cut-gradients": scores.cut_gradients,

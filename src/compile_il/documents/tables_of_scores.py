@@ -162,6 +162,17 @@ def relaxed_pickup() -> str:
     )
 
 
+def way_points() -> str:
+    """Table of what settings do for recordings of a point robot, with the number of segments unknown."""
+    shown = {"number right": "count_accuracy", "F1": "f1", "skills agree": "agreement"}
+    rows = [
+        [recording, way, *(spread([seed[score] for seed in seeds]) for score in shown.values())]
+        for recording, ways in read_result("way-points-cpu")["figures"].items()
+        for way, seeds in ways.items()
+    ]
+    return markdown_table(["recording", "settings", *shown], rows)
+
+
 def low_temperatures() -> str:
     """Table of how far small networks come with low temperatures, by the number of iterations, beside the paper."""
     return _boundaries_by_iteration("long", ("0.1", "0.01"), since=500)
