@@ -143,6 +143,12 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         r"actions is a single ndarray.*\[actions\].*list\(actions\)",
     ),
     "one array of frames": (np.zeros((2, 3)), [[0], [1]], "observations is a single ndarray"),
+    "a dict of actions": (
+        FRAMES,
+        {"first": ACTIONS[0], "second": ACTIONS[1]},
+        r"actions is a single dict; .*one array per episode: list\(actions\.values\(\)\), in the same order for all\.",
+    ),
+    "a dict of frames": (dict(enumerate(FRAMES)), ACTIONS, r"single dict; .*list\(observations\.values\(\)\)"),
     "a string": (None, "up", "actions is a single str"),
     "flat list": (None, [0, 1, 2], "Actions of episode 0 are a single number; expected an array"),
 }

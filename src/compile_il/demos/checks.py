@@ -4,7 +4,7 @@ Values are checked over all episodes at once; only an error looks for the episod
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -94,6 +94,11 @@ def check_fraction(fraction: Any) -> None:
 
 def check_list(parts: Any, name: str, expected: int | None = None) -> None:
     """Refuses anything but a list with one entry per episode."""
+    if isinstance(parts, Mapping):  # list() would take its keys
+        raise DemonstrationError(
+            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "
+            f"list({name}.values()), in the same order for all."
+        )
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         raise DemonstrationError(
             f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "
