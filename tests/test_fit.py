@@ -17,6 +17,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from compile_il.array_files import ModelError
+from compile_il.baselines.features import Features, View
 from compile_il.batches import Batch, batch_of
 from compile_il.config import NOTHING_TOLD, Config, ConfigError, CountsTold
 from compile_il.counts import labelled_counts, with_counts
@@ -24,7 +25,7 @@ from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.evaluate import evaluate
 from compile_il.feeds import WorldFeed
 from compile_il.fit import Standing, TrainingError, best_of, compare_seeds, fit
-from compile_il.measures import scaling_of, space_of
+from compile_il.measures import check_numbering, scaling_of, space_of
 from compile_il.model import Model
 from compile_il.model_files import load
 from compile_il.rooms import Group
@@ -648,3 +649,26 @@ def test_grids_too_small_for_the_network() -> None:
     demos = Demonstrations.from_arrays([np.zeros((4, 4, 4, 2), np.uint8)], [np.zeros(3, int)], num_actions=2)
     with pytest.raises(DemonstrationError, match="grids of 4x4x2: two convolutions need 5 rows"):
         fit(demos, config=SMALL)
+
+
+@pytest.mark.parametrize("largest", [10_000, 2**30])
+def test_sparse_numbers_of_symbols(largest: int) -> None:
+    demos = Demonstrations.from_arrays([np.array([0, 5, largest, 5, 0])] * 2, [[0, 1, 1, 0]] * 2)
+    message = rf"Observations are numbered up to {largest}, and only 3 .*np\.unique\(values, return_inverse=True\)"
+    with pytest.raises(DemonstrationError, match=message):
+        fit(demos, config=SMALL)
+    with pytest.raises(DemonstrationError, match=message):
+        Features.of(demos, View())
+
+
+def test_more_actions_than_can_be_learned_of() -> None:
+    demos = Demonstrations.from_arrays(None, [[0, 1, 1, 0]] * 2, num_actions=2**24)
+    with pytest.raises(
+        DemonstrationError, match=r"num_actions is 16777216, .* only 2 .*np\.unique.* lower num_actions"
+    ):
+        fit(demos, config=SMALL)
+
+
+def test_dense_numbers_of_symbols_may_be_large() -> None:
+    frames = np.arange(0, 20_000, 100) + 1
+    check_numbering(Demonstrations.from_arrays([frames], [np.zeros(len(frames) - 1, int)], num_actions=100_000))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.demos.checks import RENUMBER, num_if_sparse
 from compile_il.exact.effects import total
 from compile_il.networks import Scaling, Space
 
@@ -14,8 +15,30 @@ MAX_CHANGES = 4096
 """Most steps of the data whose changes are kept, for effects to begin with."""
 LEAST_SIDE = 5
 """Fewest rows and columns of a grid that two 3x3 convolutions need."""
+MOST_UNSEEN_ACTIONS = 1_000_000
+"""Most discrete actions of which data may have fewer than a hundredth: with more, a batch outgrows any memory."""
 _LEAST_SPREAD = 1e-6
 """Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
+
+
+def check_numbering(demos: Demonstrations) -> None:
+    """Refuses large, sparse numbers of symbols, and of actions more than can be learned about.
+
+    For data that something is learned from. What a model segments may have any numbers that the model knows.
+    """
+    frames, actions = demos.storage.observations.values, demos.storage.actions.values
+    if demos.observation_kind == "symbol" and (num_different := num_if_sparse(frames, int(frames.max()) + 1)):
+        raise DemonstrationError(
+            f"Observations are numbered up to {frames.max()}, and only {num_different} different symbols are among "
+            f"them; each number up to the largest has weights of its own: {RENUMBER}."
+        )
+    if demos.num_actions is not None and (
+        num_different := num_if_sparse(actions, demos.num_actions, MOST_UNSEEN_ACTIONS)
+    ):
+        raise DemonstrationError(
+            f"num_actions is {demos.num_actions}, and only {num_different} different actions are in the data; each "
+            f"of them all has weights of its own: {RENUMBER}, or lower num_actions to at most {MOST_UNSEEN_ACTIONS}."
+        )
 
 
 def space_of(demos: Demonstrations) -> Space:

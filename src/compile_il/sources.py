@@ -22,7 +22,7 @@ from compile_il.data_checks import (
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.demos.storage import Ragged
 from compile_il.generate import demonstrate
-from compile_il.measures import space_of
+from compile_il.measures import check_numbering, space_of
 from compile_il.networks import Space
 from compile_il.telling import counts_told
 from compile_il.worlds import World, make_world
@@ -105,6 +105,7 @@ def _data_source(demos: Demonstrations, config: Config, told: CountsTold) -> Sou
             f"supervision is {config.supervision!r}, which is for worlds, and data has labels of its own: leave it "
             "out, and give what is known with demos.with_labels(boundary_places=..., segment_codes=...)."
         )
+    check_numbering(demos)
     check_possible(demos, config.settled(told), counts_told=told.of_all)
     check_effects(space_of(demos), config)
     kept, held_out = hold_out(demos, config.seed)

@@ -263,3 +263,20 @@ def test_whole_numbers_that_float32_holds_are_kept(value: int):
     assert frames[0, 0] == value
     (unsigned,) = Demonstrations.from_arrays([np.array([[abs(value)], [0]], np.uint64)], [[0]]).observations
     assert unsigned[0, 0] == abs(value)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_sparse_numbers_of_actions_are_refused_unless_it_is_given_how_many_there_are(lists: bool):
+    def made(**options: Any) -> Demonstrations:
+        if lists:
+            return Demonstrations.from_arrays(None, [[0, 7], [10_000]], **options)
+        return Demonstrations.from_packed(None, [0, 7, 10_000], [2, 1], **options)
+
+    with pytest.raises(DemonstrationError, match=r"to 10000, and only 3 .*np\.unique\(values, .* or give num_actions"):
+        made()
+    assert made(num_actions=10_001).num_actions == 10_001
+
+
+def test_numbers_of_actions_may_be_large_where_many_occur():
+    assert Demonstrations.from_arrays(None, [[0, 9_999]]).num_actions == 10_000
+    assert Demonstrations.from_arrays(None, [np.arange(0, 20_000, 100) + 1]).num_actions == 19_902

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from compile_il.demos import DemonstrationError, Demonstrations
-from compile_il.measures import space_of
+from compile_il.measures import check_numbering, space_of
 from compile_il.networks import Space
 
 Reads = Literal["states", "actions", "both"]
@@ -70,6 +70,7 @@ class Features:
         """Learns means, spreads and components from a training set."""
         if view.reads == "states" and demos.observation_shape == (0,):
             raise DemonstrationError('These demonstrations have no states: pass reads="actions".')
+        check_numbering(demos)
         space = space_of(demos)
         states = [_flat_states(frames[:-1], space, view.relative) for frames in demos.observations]
         state_map = Standard.of(states)

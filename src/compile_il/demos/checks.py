@@ -19,6 +19,11 @@ KIND_OF_RANK: dict[int, ObservationKind] = {0: "symbol", 1: "vector", 3: "grid"}
 INTEGERS, REALS = "biu", "f"  # letters of `dtype.kind`; True and False count as 1 and 0
 INT32_MAX = int(np.iinfo(np.int32).max)
 EXACT_IN_FLOAT32 = 2**24  # up to here float32 holds every whole number
+MOST_SPARSE_NUMBERS = 10_000
+"""Symbols or actions may be numbered up to here, however few of these numbers occur."""
+LEAST_SHARE = 0.01
+"""Least share of larger numbers that must occur: each has weights of its own, and costs memory and time."""
+RENUMBER = "renumber them from 0 with np.unique(values, return_inverse=True), over all episodes at once"
 
 
 class DemonstrationError(ValueError):
@@ -70,8 +75,9 @@ def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: in
     if actions.dtype.kind in REALS:
         return Storage(checked_frames, _check_continuous(Ragged(actions, lengths), num_actions))
     checked_actions = _check_discrete(Ragged(actions, lengths), num_actions)
-    num_seen = int(checked_actions.values.max()) + 1
-    return Storage(checked_frames, checked_actions, num_seen if num_actions is None else int(num_actions))
+    if num_actions is None:
+        num_actions = _num_seen(checked_actions.values)
+    return Storage(checked_frames, checked_actions, int(num_actions))
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -106,6 +112,18 @@ def check_list(parts: Any, name: str, expected: int | None = None) -> None:
         )
     if expected is not None and len(parts) != expected:
         raise DemonstrationError(f"{name} has {len(parts)} entries for {expected} episodes; give one per episode.")
+
+
+def num_if_sparse(values: Integer[np.ndarray, " N"], num_possible: int, limit: int = MOST_SPARSE_NUMBERS) -> int:
+    """Returns how many different numbers `values` holds where these are too few for so many possible ones; else 0.
+
+    Args:
+      values: symbols or discrete actions of all episodes, none negative.
+      num_possible: how many different ones there could be.
+      limit: up to how many possible ones any number of different values will do.
+    """
+    num_different = len(np.unique(values)) if num_possible > limit else 0
+    return num_different if num_different < LEAST_SHARE * num_possible else 0
 
 
 def check_lengths(lengths: np.ndarray) -> None:
@@ -251,6 +269,17 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> Ragged:
         ),
     )
     return _cast(actions, np.int32)
+
+
+def _num_seen(actions: Int[np.ndarray, " N"]) -> int:
+    """Returns the largest action plus 1; refuses large numbers of which few occur."""
+    largest = int(actions.max())
+    if num_different := num_if_sparse(actions, largest + 1):
+        raise DemonstrationError(
+            f"Actions are numbered up to {largest}, and only {num_different} different ones are among them; each "
+            f"number up to the largest counts as an action: {RENUMBER}, or give num_actions if so many are meant."
+        )
+    return largest + 1
 
 
 def _fits_uint8(values: np.ndarray) -> bool:
