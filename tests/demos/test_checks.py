@@ -280,3 +280,35 @@ def test_sparse_numbers_of_actions_are_refused_unless_it_is_given_how_many_there
 def test_numbers_of_actions_may_be_large_where_many_occur():
     assert Demonstrations.from_arrays(None, [[0, 9_999]]).num_actions == 10_000
     assert Demonstrations.from_arrays(None, [np.arange(0, 20_000, 100) + 1]).num_actions == 19_902
+
+
+TIMES = 1.7e9 + 0.1 * np.arange(61)
+
+
+def test_columns_whose_differences_float32_loses_are_refused():
+    frames = np.stack([np.linspace(0, 1, 61), TIMES], axis=1)
+    message = r"Column 1 of the observations .* 1\.7e\+09.*subtract its mean \(or its first value\).*or leave it out"
+    with pytest.raises(DemonstrationError, match=message):
+        Demonstrations.from_arrays([frames, frames], [np.zeros(60, int)] * 2)
+    with pytest.raises(DemonstrationError, match=r"Column 0 of the actions .*subtract its mean"):
+        Demonstrations.from_arrays(None, [TIMES])
+    with pytest.raises(DemonstrationError, match=r"The observations .*subtract their mean"):
+        Demonstrations.from_arrays([TIMES[:60].reshape(5, 2, 2, 3)], [np.zeros(4, int)])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        TIMES - TIMES[0],
+        TIMES.astype(np.float32),  # somebody has chosen to lose digits
+        TIMES.astype(np.float32).astype(np.float64),  # nothing is lost
+        np.full(61, 0.1),
+        np.full(61, 1e30),
+        0.3 + np.linspace(-1e-15, 1e-15, 61),  # what sums in float64 leave of a constant
+        0.3 + np.linspace(-1e-4, 1e-4, 61),
+        np.linspace(-1e-30, 1e-30, 61),
+    ],
+)
+def test_columns_that_float32_can_hold_are_kept(column: np.ndarray):
+    (frames,) = Demonstrations.from_arrays([column[:, None]], [np.zeros(60, int)]).observations
+    np.testing.assert_array_equal(frames[:, 0], column.astype(np.float32))

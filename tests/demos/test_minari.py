@@ -192,6 +192,14 @@ def test_a_dataset_of_others_with_vectors_and_continuous_actions():
 
 
 @FOREIGN
+def test_a_dataset_of_others_is_read_though_float32_loses_differences():
+    frames, actions = 0.4 + np.array([[0.0], [1e-9], [2e-9]]), np.array([[0.5], [1.5]])
+    foreign(spaces.Box(-1, 1, (1,), np.float64), spaces.Box(-2, 2, (1,), np.float64), frames, actions)
+    (read,) = Demonstrations.from_minari("foreign-v0").observations
+    np.testing.assert_array_equal(read, frames.astype(np.float32))
+
+
+@FOREIGN
 def test_a_dataset_of_others_with_images_and_shifted_actions():
     frames = np.arange(18, dtype=np.uint8).reshape(3, 2, 1, 3)
     foreign(spaces.Box(0, 255, (2, 1, 3), np.uint8), spaces.Discrete(5, start=-1), frames, np.array([-1, 2]))

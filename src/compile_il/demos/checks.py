@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped
 
+from compile_il.demos.rounding import lost_columns
 from compile_il.demos.storage import Ragged, Storage
 
 ObservationKind = Literal["grid", "vector", "symbol"]
@@ -305,7 +306,29 @@ def _cast_finite(ragged: Ragged, what: str) -> Ragged:
                 "repair it or leave the episode out."
             ),
         )
+    if ragged.values.dtype.itemsize > cast.values.dtype.itemsize:
+        _refuse_lost(ragged.values, cast.values, what)
     return cast
+
+
+def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
+    """Refuses columns whose differences float32 loses, such as times in seconds since 1970; images as a whole."""
+    if not values.size or values.dtype.kind not in REALS:
+        return
+    is_table = values.ndim == 2
+    width = values.shape[1] if is_table else 1
+    lost = lost_columns(values.reshape(-1, width), rounded.reshape(-1, width))
+    if lost.any():
+        column = int(np.argmax(lost))
+        part = values[:, column] if is_table else values
+        whole, its, it = ("The", "their", "them")
+        if is_table:
+            whole, its, it = (f"Column {column} of the", "its", "it")
+        raise DemonstrationError(
+            f"{whole} {what}s cannot be kept in float32: around {part.mean():.3g}, {its} standard deviation of "
+            f"{part.std():.2g} is lost in the rounding; subtract {its} mean (or {its} first value) before, or leave "
+            f"{it} out. Cast {it} to float32 if the digits do not matter."
+        )
 
 
 def _refuse_inexact(ragged: Ragged, what: str) -> None:

@@ -214,11 +214,19 @@ def _from_episodes(
 
 
 def _observations(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
-    return values - space.start if isinstance(space, Discrete) else values
+    return values - space.start if isinstance(space, Discrete) else _single(values)
 
 
 def _actions(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
     """Discrete actions counted from 0; actions in a Box as real numbers, even if it holds whole ones."""
     if isinstance(space, Discrete):
         return values - space.start
-    return values.astype(np.promote_types(values.dtype, np.float32))
+    return _single(values.astype(np.promote_types(values.dtype, np.float32)))
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """Rounds real numbers to float32: readers of a dataset cannot change columns that are all but constant."""
+    if values.dtype.kind != "f":
+        return values
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return values.astype(np.float32)
