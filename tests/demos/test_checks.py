@@ -1,11 +1,12 @@
 """What the door lets in, and in which dtype; what it refuses, and what it says."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.demos import ActionWarning, DemonstrationError, Demonstrations
 
 FRAMES, ACTIONS = [np.zeros((3, 4)), np.zeros((4, 4))], [np.array([0, 1]), np.array([1, 0, 2])]
 
@@ -312,3 +313,33 @@ def test_columns_whose_differences_float32_loses_are_refused():
 def test_columns_that_float32_can_hold_are_kept(column: np.ndarray):
     (frames,) = Demonstrations.from_arrays([column[:, None]], [np.zeros(60, int)]).observations
     np.testing.assert_array_equal(frames[:, 0], column.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("make", "actions"),
+    [
+        (Demonstrations.from_arrays, ([[0.0, 1.0], [2.0, 0.0]],)),
+        (Demonstrations.from_packed, (np.array([0.0, 1.0, 2.0, 0.0]), [2, 2])),
+    ],
+)
+def test_discrete_actions_as_floats_bring_a_warning(make: Any, actions: Any):
+    message = r"whole numbers as floats.*taken for continuous.*values\.astype\(int\).*reshape to \(T, 1\)"
+    with pytest.warns(ActionWarning, match=message):
+        demos = make(None, *actions)
+    assert (demos.action_kind, demos.action_dim) == ("continuous", 1)
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [[[0.0], [1.0]], [[2.0], [0.0]]],  # somebody has said that they are vectors
+        [[0.0, 1.0], [[2.0], [0.0]]],
+        [[0.0, 1.0], [2.0, 0.5]],
+        [[0.0, 1.0], [2.0, 3.0]],  # each only once
+        [[0.0, 0.0], [0.0, 0.0]],
+        [np.arange(102.0), np.arange(102.0)],  # many
+    ],
+)
+def test_actions_that_look_continuous_bring_no_warning(actions: Any):
+    with warnings.catch_warnings(action="error"):
+        assert Demonstrations.from_arrays(None, actions).action_dim == 1

@@ -4,6 +4,7 @@ Values are checked over all episodes at once; only an error looks for the episod
 """
 
 import operator
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -24,11 +25,17 @@ MOST_SPARSE_NUMBERS = 10_000
 """Symbols or actions may be numbered up to here, however few of these numbers occur."""
 LEAST_SHARE = 0.01
 """Least share of larger numbers that must occur: each has weights of its own, and costs memory and time."""
+MOST_LIKE_DISCRETE = 100
+"""Most different whole numbers, held as floats, that are more likely names of actions than measured ones."""
 RENUMBER = "renumber them from 0 with np.unique(values, return_inverse=True), over all episodes at once"
 
 
 class DemonstrationError(ValueError):
     """Demonstrations that cannot be right. The message says what is wrong, where, and what to do."""
+
+
+class ActionWarning(UserWarning):
+    """Warns that actions seem to be discrete, and are taken for continuous."""
 
 
 class PackedEpisodes(NamedTuple):
@@ -47,7 +54,9 @@ def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) ->
       actions: T rows per episode.
     """
     check_list(actions, "actions")
-    action_arrays = [_as_actions(part, f"Actions of episode {i}") for i, part in enumerate(actions)]
+    action_arrays = [as_array(part, f"Actions of episode {i}") for i, part in enumerate(actions)]
+    if any(part.ndim > 1 for part in action_arrays):
+        action_arrays = [_widened(part) for part in action_arrays]
     lengths = np.array([len(part) for part in action_arrays], np.int64)
     check_lengths(lengths)
     _check_same_space(action_arrays, "Actions")
@@ -68,13 +77,22 @@ def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: in
     lengths = np.asarray(lengths)
     check_lengths(lengths)
     lengths = lengths.astype(np.int64)
-    actions = _as_actions(actions, "Actions")
+    given_actions = as_array(actions, "Actions")
+    actions = _widened(given_actions)
     check_counts(lengths, len(actions), "actions")
     frames = _no_states(lengths) if frames is None else as_array(frames, "Frames")
     check_counts(lengths + 1, len(frames), "frames, where an episode has one more than it has actions")
     checked_frames = _check_observations(Ragged(frames, lengths + 1))
     if actions.dtype.kind in REALS:
-        return Storage(checked_frames, _check_continuous(Ragged(actions, lengths), num_actions))
+        continuous = Storage(checked_frames, _check_continuous(Ragged(actions, lengths), num_actions))
+        if given_actions.ndim == 1 and _like_discrete(given_actions):
+            warnings.warn(
+                "Actions are whole numbers as floats, and are taken for continuous; if they are discrete, pass "
+                "integers (values.astype(int)), and if they are not, reshape to (T, 1).",
+                ActionWarning,
+                stacklevel=3,  # where somebody called a method of Demonstrations
+            )
+        return continuous
     checked_actions = _check_discrete(Ragged(actions, lengths), num_actions)
     if num_actions is None:
         num_actions = _num_seen(checked_actions.values)
@@ -179,10 +197,16 @@ def _refuse_masked(values: Any, what: str) -> None:
         )
 
 
-def _as_actions(values: Any, what: str) -> np.ndarray:
-    """Like `as_array`; one real number per step becomes a vector of width 1."""
-    array = as_array(values, what)
-    return array[:, None] if array.ndim == 1 and array.dtype.kind in REALS else array
+def _widened(actions: np.ndarray) -> np.ndarray:
+    """Makes one real number per step a vector of width 1; returns other actions as they are."""
+    return actions[:, None] if actions.ndim == 1 and actions.dtype.kind in REALS else actions
+
+
+def _like_discrete(actions: Shaped[np.ndarray, " N"]) -> bool:
+    """Whether real numbers are whole, and few of them occur again and again."""
+    if (actions != np.round(actions)).any():
+        return False
+    return 1 < len(np.unique(actions)) <= min(MOST_LIKE_DISCRETE, len(actions) - 1)
 
 
 def _no_states(lengths: Int[np.ndarray, " B"]) -> Shaped[np.ndarray, "F 0"]:

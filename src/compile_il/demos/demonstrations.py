@@ -95,8 +95,8 @@ class Demonstrations:
           boundaries: the true inner boundaries, where known: M-1 steps within 1 to T-1 per episode.
           codes: the true codes, where known: M numbers per episode.
         """
-        packed = pack_episodes(observations, actions)
-        return cls.from_packed(*packed, num_actions=num_actions).with_truth(boundaries=boundaries, codes=codes)
+        demos = cls(check_packed(*pack_episodes(observations, actions), num_actions))
+        return demos.with_truth(boundaries=boundaries, codes=codes)
 
     @classmethod
     def from_packed(

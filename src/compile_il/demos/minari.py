@@ -221,7 +221,8 @@ def _actions(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
     """Discrete actions counted from 0; actions in a Box as real numbers, even if it holds whole ones."""
     if isinstance(space, Discrete):
         return values - space.start
-    return _single(values.astype(np.promote_types(values.dtype, np.float32)))
+    real = _single(values.astype(np.promote_types(values.dtype, np.float32)))
+    return real[:, None] if real.ndim == 1 else real
 
 
 def _single(values: np.ndarray) -> np.ndarray:
