@@ -265,6 +265,15 @@ def test_cut_gradients_make_a_low_temperature_learn() -> None:
     assert abs(mean(cut) - paper) < spread
 
 
+def test_lengths_find_the_number_of_visits() -> None:
+    """In every recording of the point robot, and of forces nearly always; more seeds do not."""
+    for recording, ways in read_result("way-points-cpu")["figures"].items():
+        right = {way: 100 * mean(seed["count_accuracy"] for seed in seeds) for way, seeds in ways.items()}
+        assert min(right["lengths count"], right["lengths count and are known"]) > right["by default"] + 15
+        assert abs(right["five seeds"] - right["by default"]) < 10
+        assert not recording.startswith("forces") or right["lengths count"] > 90
+
+
 def test_wide_networks_with_cut_gradients_pass_the_paper_soon() -> None:
     """With a temperature of 0.1, on validation levels from 305 iterations on, and on test levels at the end."""
     paper = PAPER["table3"]["temperature=0.1"][3].boundary_accuracy[0]
