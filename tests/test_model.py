@@ -98,6 +98,7 @@ def test_a_model_is_one_line(observations: np.ndarray | None, actions: list[int]
     assert repr(model_for(demos, COUNT_UNKNOWN)) == f"Model(3 skills, any number of segments, {words}, exact)"
 
 
+@pytest.mark.filterwarnings("ignore::compile_il.counts.CountWarning")
 def test_segments_that_cost_are_fewer() -> None:
     costly = dataclasses.replace(COUNT_UNKNOWN, segment_cost=1e3)
     assert small_model(costly).segment(vector_demos()).num_segments.tolist() == [1, 1, 1, 1]

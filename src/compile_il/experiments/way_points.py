@@ -68,6 +68,8 @@ class Run:
 
     out: Path
     """Result file."""
+    recordings: tuple[str, ...] = tuple(RECORDINGS)
+    """Names of the recordings."""
     num_seeds: int = 3
     """Number of models of each recording and way, one after the other."""
     num_iterations: int = 500
@@ -83,7 +85,8 @@ def main(run: Run) -> None:
     measurement = Measurement()
     figures: dict[str, Any] = {}
     config_json = dataclasses.asdict(run) | {"out": run.out.name, "test_seed": TEST_SEED, "ways": SETTINGS}
-    for name, recording in RECORDINGS.items():
+    for name in run.recordings:
+        recording = RECORDINGS[name]
         demos = record(recording, run.num_demos, seed=0)
         test = record(recording, run.num_test, seed=TEST_SEED)
         figures[name] = {}
