@@ -129,8 +129,7 @@ def test_numbers_that_are_none(settings: dict[str, Any], message: str) -> None:
 def test_defaults_that_depend_on_what_is_known() -> None:
     known, unknown = Config().settled(), Config(num_segments=None).settled()
     assert (known.shared_termination, known.termination_weight, known.duration_weight) == (False, 1.0, None)
-    assert (unknown.shared_termination, unknown.termination_weight, unknown.duration_weight) == (True, 3.0, 0.0)
-    assert Config(num_segments=None, duration_rate=12.0).settled().duration_weight == 1.0
+    assert (unknown.shared_termination, unknown.termination_weight, unknown.duration_weight) == (True, 3.0, 1.0)
     assert Config(duration_rate=12.0).settled().duration_weight is None
     mine = Config(
         num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False, sigma_floor=0.3

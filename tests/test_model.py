@@ -19,7 +19,7 @@ from compile_il.exact.objective import DENSE, STREAMING, recursion_for
 from compile_il.segments import Segments, score
 from tests.exact.small import SMALL, model_for, small_model, vector_demos
 
-COUNT_UNKNOWN = dataclasses.replace(SMALL, num_segments=None)
+COUNT_UNKNOWN = dataclasses.replace(SMALL, num_segments=None, segment_cost=2.0)
 
 
 def assert_same(one: Segments, other: Segments, rtol: float = 0.0) -> None:

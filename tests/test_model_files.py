@@ -91,6 +91,31 @@ def test_models_of_data_whose_labels_tell_numbers_of_segments(inference: str, tm
         np.testing.assert_array_equal(found.log_likelihood, expected.log_likelihood)
 
 
+@pytest.mark.parametrize("weight", [None, 0.5])
+def test_models_of_before_learned_no_length(weight: float | None, tmp_path: Path) -> None:
+    """Where the number of segments is unknown: lengths had no weight by default, and else the rate of the file."""
+    settings = dataclasses.replace(SMALL, num_segments=None, duration_weight=weight)
+    fixed = {"duration_weight": 0.0} if weight is None else {"duration_rate": 2.5}
+    was = small_model(dataclasses.replace(settings, **fixed))
+    was.save(tmp_path / "model")
+    change(tmp_path / "model", settings=settings.to_json())
+    now = load(tmp_path / "model")
+    assert now.config == was.config
+    assert now.expected_length == 2.5
+    for demos in (vector_demos(), vector_demos(1)):
+        np.testing.assert_array_equal(now.segment(demos, 3).log_likelihood, was.segment(demos, 3).log_likelihood)
+
+
+def test_a_learned_length_comes_back(tmp_path: Path) -> None:
+    model = fit(vector_demos(), config=SMALL, num_segments="unknown")
+    assert model.expected_length != model.duration_rate
+    again = load(model.save(tmp_path / "model"))
+    assert again.expected_length == model.expected_length
+    np.testing.assert_array_equal(
+        again.segment(vector_demos(), 3).log_likelihood, model.segment(vector_demos(), 3).log_likelihood
+    )
+
+
 def test_existing_models_are_replaced_on_request_only(tmp_path: Path) -> None:
     small_model().save(tmp_path / "model")
     with pytest.raises(FileExistsError, match=r"model exists: choose another name, or pass overwrite=True"):

@@ -110,6 +110,10 @@ def test_the_loss_is_a_mean_over_demonstrations_that_are_possible() -> None:
         ("data", {"inference": "relaxed"}, 4.0),
         ("data", {"inference": "exact"}, 4.0),
         ("data", {"inference": "exact", "num_segments": 4}, 3.0),
+        ("data", {"inference": "exact", "num_segments": None, "max_segments": 6}, 2.0),
+        ("data", {"inference": "exact", "num_segments": None, "max_segments": 24}, 1.0),
+        ("told", {"inference": "exact", "num_segments": None}, 6.0),
+        ("data", {"inference": "exact", "num_segments": None, "duration_rate": 5.0}, 5.0),
         ("told", {"inference": "relaxed", "num_segments": None}, 6.0),
         ("data", {"inference": "relaxed", "duration_rate": 5.0}, 5.0),
     ],
@@ -117,7 +121,7 @@ def test_the_loss_is_a_mean_over_demonstrations_that_are_possible() -> None:
 def test_segments_are_expected_to_be_as_long_as_in_the_data(
     data: str, settings: dict[str, Any], expected: float
 ) -> None:
-    """The paper's 3 is for its own worlds."""
+    """The paper's 3 is for its own worlds; where it will be learned, as short as they may be."""
     demos = Demonstrations.from_arrays(None, [np.zeros(12, int)] * 4, num_actions=2)
     if data == "told":
         demos = demos.with_labels(segment_codes=[[UNKNOWN, UNKNOWN]] * 4)

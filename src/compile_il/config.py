@@ -75,9 +75,9 @@ class Config:
     max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
     """Norm to which gradients are clipped, over all parameters of a model; None for no limit."""
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
-    """Weight of the Poisson factor on lengths; if None learned, or for unknown numbers 0, and 1 with duration_rate."""
+    """Weight of the Poisson factor on lengths; if None learned, or 1 where the number of segments is not known."""
     duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")
-    """Expected steps of a segment; if None the mean in the data, or for relaxed inference in a world the paper's 3."""
+    """Expected steps of a segment; if None the data's mean, learned for unknown numbers; relaxed in worlds: 3."""
     longest_segment: int | None = setting(None, AT_LEAST_ONE, ", or None", only=EXACT)
     """Most steps of a segment, beyond which it is not considered; None for no limit."""
     shared_termination: bool | None = setting(None, only=EXACT)
@@ -155,8 +155,7 @@ class Config:
             defaults: dict[str, Any] = {"num_segments": told.largest if told.of_all else None, "sigma_floor": 0.25}
         else:
             defaults = {
-                # Without a length to go by, the factor would say how many segments there are.
-                "duration_weight": None if known else 0.0 if self.duration_rate is None else 1.0,
+                "duration_weight": None if known else 1.0,
                 "shared_termination": not known,
                 "termination_weight": 1.0 if known else 3.0,
                 "sigma_floor": 0.5,

@@ -24,6 +24,7 @@ from compile_il.counts import (
 from compile_il.data_checks import check_codes, not_demonstrations
 from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, decode_exactly, draw_exactly
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.exact.durations import LearnedRate
 from compile_il.exact.scores import Priors
 from compile_il.metrics import Scores
 from compile_il.priors import make_priors
@@ -33,6 +34,7 @@ from compile_il.rooms import cost_of
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.segmenting import in_parts
 from compile_il.segments import Segments, score
+from compile_il.skills import Skills
 from compile_il.worlds.world import key_of
 
 _FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
@@ -50,7 +52,7 @@ class Model:
     config: Config
     """Settings as given: `fit(demos, config=model.config, num_skills=20)` trains a model that differs in that alone."""
     duration_rate: float
-    """Expected length of a segment in steps, from the settings or from the data."""
+    """Expected length of a segment in steps, from the settings or from the data; where it was learned, at first."""
     world: str | None = None
     """Name of the world that made the demonstrations, if it was one of ours; else None."""
     counts_told: CountsTold = NOTHING_TOLD
@@ -60,6 +62,12 @@ class Model:
     def settled(self) -> Config:
         """The settings as training used them, with values for defaults that depend on others or on labels."""
         return self.config.settled(self.counts_told)
+
+    @property
+    def expected_length(self) -> float:
+        """Expected length of a segment in steps: as told, as in the data, or as learned."""
+        learned = self.skills.durations if isinstance(self.skills, Skills) else None
+        return float(learned.rate(self.duration_rate)) if isinstance(learned, LearnedRate) else self.duration_rate
 
     def __repr__(self) -> str:
         space, config = self.skills.space, self.settled

@@ -58,10 +58,26 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
         space = _space(description["space"])
         told = _counts_told(description, config)
         rate, world = float(description["duration_rate"]), description.get("world")
+        if not any("durations" in name for name in arrays):
+            config = _as_given_before(config, told, rate)
         shapes = eqx.filter_eval_shape(new_skills, config.settled(told), space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
     return Model(fill_shapes(shapes, arrays, place), config, rate, world, told)
+
+
+def _as_given_before(config: Config, told: CountsTold, rate: float) -> Config:
+    """Settings with which a model that learned nothing of lengths is made today.
+
+    Earlier versions learned no rate where the number of segments was not known: either lengths had no weight there, or
+    their rate was the one in the file.
+    """
+    settled = config.settled(told)
+    if settled.num_segments is not None or settled.duration_rate is not None or not settled.duration_weight:
+        return config
+    if config.duration_weight is None:
+        return dataclasses.replace(config, duration_weight=0.0)
+    return dataclasses.replace(config, duration_rate=rate)
 
 
 def _counts_told(description: dict[str, Any], config: Config) -> CountsTold:

@@ -7,6 +7,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from compile_il.config import Config
+from compile_il.exact.durations import LearnedRate, LearnedWeight
 from compile_il.exact.effects import new_effects
 from compile_il.networks import Scaling, Space, make_embedding
 from compile_il.policies import CodePolicy, Eyes, SkillPolicies
@@ -33,10 +34,18 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
         _new_skill_policies(config, space, scaling, policy_key),
         shared_termination=bool(config.shared_termination),
         termination_weight=config.termination_weight or 1.0,
-        learned_durations=config.duration_weight is None,
+        durations=_new_durations(config),
         effects=effects,
         key=stop_key,
     )
+
+
+def _new_durations(config: Config) -> LearnedWeight | LearnedRate | None:
+    """What is to be learned of segments' lengths: how they vary, or their mean where nothing tells it."""
+    if config.duration_weight is None:
+        return LearnedWeight()
+    tells_mean = config.num_segments is not None or config.duration_rate is not None
+    return None if tells_mean or config.duration_weight == 0.0 else LearnedRate(config.duration_weight)
 
 
 def _new_relaxed_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> RelaxedSkills:

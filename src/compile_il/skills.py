@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.batches import Batch
-from compile_il.exact.durations import LearnedWeight
+from compile_il.exact.durations import LearnedRate, LearnedWeight
 from compile_il.exact.effects import Effects
 from compile_il.exact.scores import StepScores
 from compile_il.networks import Space, halved
@@ -30,8 +30,8 @@ class Skills(eqx.Module):
 
     policies: SkillPolicies
     stopping: eqx.nn.MLP
-    durations: LearnedWeight | None
-    """The learned weight of the Poisson factor on segment lengths; None if that weight is fixed."""
+    durations: LearnedWeight | LearnedRate | None
+    """What is learned of the Poisson factor on segment lengths, its weight or its rate; None if both are fixed."""
     effects: Effects | None
     """The change that each skill makes, by which skills are told apart; None without effects."""
     space: Space = eqx.field(static=True)
@@ -45,7 +45,7 @@ class Skills(eqx.Module):
         *,
         shared_termination: bool,
         termination_weight: float,
-        learned_durations: bool,
+        durations: LearnedWeight | LearnedRate | None,
         effects: Effects | None = None,
         key: PRNGKeyArray,
     ):
@@ -54,7 +54,7 @@ class Skills(eqx.Module):
         width = 2 * hidden_dim + policies.actions.width
         self.policies = policies
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
-        self.durations = LearnedWeight() if learned_durations else None
+        self.durations = durations
         self.effects = effects
         self.space, self.num_skills, self.termination_weight = space, policies.num_skills, termination_weight
 

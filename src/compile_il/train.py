@@ -154,12 +154,16 @@ class Trainer:
 
 
 def expected_length(config: Config, source: Source) -> float:
-    """Expected steps of a segment: the mean in the data, or for relaxed inference in a world the paper's 3."""
+    """Expected steps of a segment: the mean in the data, or for relaxed inference in a world the paper's 3.
+
+    Where the number of segments is not known the mean is to be learned, and as many are expected at first as are
+    considered: policies find too many segments before they find the right ones, whereas too few teach them nothing.
+    """
     if config.inference == "relaxed" and source.world is not None:
         return PAPER_RATE
     counts = labelled_counts(source.demos) if source.counts_told.of_all else None
-    expected = config.expected_segments if counts is None else counts.mean()
-    return float(source.demos.lengths.mean() / expected)
+    expected = (config.num_segments or config.max_segments) if counts is None else counts.mean()
+    return max(float(source.demos.lengths.mean() / expected), 1.0)
 
 
 def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:

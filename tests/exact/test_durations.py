@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from compile_il.exact.durations import FIRST_WEIGHT, LearnedWeight, poisson_log_duration
+from compile_il.exact.durations import FIRST_WEIGHT, LearnedRate, LearnedWeight, poisson_log_duration
 
 
 @pytest.mark.parametrize(("rate", "longest"), [(0.5, 4), (3.0, 10), (20.0, 12), (150.0, 400)])
@@ -58,3 +58,25 @@ def test_regular_lengths_raise_the_weight_and_others_lower_it(lengths: list[int]
         return jnp.sum(durations.log_duration(6.0, 40)[jnp.array(lengths)])
 
     assert (jax.grad(log_likelihood)(LearnedWeight()).position > 0) == rises
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_a_learned_rate_begins_where_it_is_told_to(weight: float) -> None:
+    start = LearnedRate(weight)
+    np.testing.assert_allclose(start.log_duration(2.5, 30), poisson_log_duration(2.5, weight, 30), rtol=1e-6)
+    np.testing.assert_array_equal(start.log_duration(2.5, 30, allowed=4), start.log_duration(2.5, 30))
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+@pytest.mark.parametrize("lengths", [[9, 11, 12, 8], [1, 1, 2, 1]])
+def test_a_learned_rate_finds_the_mean_length(lengths: list[int], weight: float) -> None:
+    """Where the likelihood is largest, the Poisson of at least one step has the mean of the lengths."""
+
+    def loss(durations: LearnedRate) -> jax.Array:
+        return -jnp.sum(durations.log_duration(3.0, 20)[jnp.array(lengths)])
+
+    def improved(_: int, at: LearnedRate) -> LearnedRate:
+        return jax.tree.map(lambda one, slope: one - 1e-3 * slope, at, jax.grad(loss)(at))
+
+    rate = float(jax.lax.fori_loop(0, 2000, improved, LearnedRate(weight)).rate(3.0))
+    np.testing.assert_allclose(rate / -np.expm1(-rate), np.mean(lengths), rtol=1e-3)

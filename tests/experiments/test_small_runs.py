@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from compile_il.experiments import (
     durations,
@@ -62,15 +63,17 @@ def test_way_points(tmp_path: Path) -> None:
     assert set(figures["forces, place"]) == set(way_points.SETTINGS)
 
 
-def test_way_points_are_where_visits_end() -> None:
-    demos = way_points.record(way_points.RECORDINGS["forces, place"], 20, seed=0)
+@pytest.mark.parametrize("name", ["forces, place", "the same, 6 to 10 visits"])
+def test_way_points_are_where_visits_end(name: str) -> None:
+    recording = way_points.RECORDINGS[name]
+    demos = way_points.record(recording, 20, seed=0)
     truth = demos.truth
     assert truth.boundaries is not None
     assert truth.codes is not None
     for seen, inner, codes in zip(demos.observations, truth.boundaries, truth.codes, strict=True):
         assert (np.diff(codes) != 0).all()
-        targets = way_points.WAY_POINTS[codes]
-        assert np.linalg.norm(seen[[*inner, -1]] - targets, axis=1).max() < way_points.REACH
+        targets = recording.scale * way_points.WAY_POINTS[codes]
+        assert np.linalg.norm(seen[[*inner, -1], :2] - targets, axis=1).max() < way_points.REACH
     settings = way_points.with_true_rate({"duration_rate": None}, demos)
     assert settings["duration_rate"] == demos.lengths.sum() / sum(map(len, truth.codes))
 

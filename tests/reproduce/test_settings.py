@@ -12,12 +12,15 @@ from compile_il.results import read_result
 
 
 def as_it_would_be_now(config: dict[str, Any]) -> dict[str, Any]:
-    """What a result file says of a model's settings, with two differences that make none to training."""
+    """What a result file says of a model's settings, with three differences that make none to training."""
     # Settings that are newer than the file are off where nobody asks for them.
     now = Config().to_json() | config
     if now["inference"] == "relaxed" and now["duration_rate"] == PAPER_RATE:
         # The rate of models of a world was a default once; None, for which training takes the same rate, stands for it.
         now["duration_rate"] = None
+    if now["inference"] == "exact" and now["num_segments"] is None and now["duration_weight"] is None:
+        # Lengths had no weight by default where the number of segments was not known.
+        now["duration_weight"] = 0.0
     return now
 
 

@@ -4,9 +4,11 @@
 
 Deviation: the paper truncates at the sequence's end, so its normaliser depends on where a segment starts; as a factor
 of a likelihood that also has a termination model, one normaliser for all segments of all demonstrations is enough, and
-the weight tempers it. Lengths of skills vary more than those of a Poisson do, and by how much is the data's affair: so
-the weight w can be learned, as a parameter of p(d)^w / Σ_d p(d)^w, between 0, where any length is as good as any other,
-and 1, the paper's prior.
+the weight tempers it.
+
+One of its two numbers can be learned. Where the number of segments is known, so is their mean length, and the weight w
+says how much they vary, which is the data's affair: it is a parameter of p(d)^w / Σ_d p(d)^w, between 0, where any
+length is as good as any other, and 1, the paper's prior. Where the number is not known, the rate λ is a parameter.
 """
 
 import math
@@ -21,11 +23,14 @@ from jaxtyping import Array, Float
 FIRST_WEIGHT = 0.3
 """Weight w of the Poisson before training; too small to do harm while nothing is known about lengths."""
 STRIDE = 10.0
+"""What the parameter of the weight is multiplied by, since steps of an optimiser that suit networks are small."""
+RATE_STRIDE = 5.0
+"""As `STRIDE`, for the rate: a larger one lets it run ahead of the policies, up to one segment for everything."""
 NORMED = 8.0
 """Number of expected lengths λ up to which p(d)^w is normalised; with w = 0 the sum over all lengths has no end."""
 
 
-def poisson_log_duration(rate: float, weight: float, longest: int) -> Float[Array, " lengths"]:
+def poisson_log_duration(rate: Float[Array, ""] | float, weight: float, longest: int) -> Float[Array, " lengths"]:
     """Weight * log p(d) for d = 0 .. longest; entry 0 is never used.
 
     Args:
@@ -42,7 +47,7 @@ class LearnedWeight(eqx.Module):
     """Weight w of the Poisson over lengths, as a parameter that is learned."""
 
     position: Float[Array, ""]
-    """Logit of the weight, divided by `STRIDE`, since steps of an optimiser that suit networks are small."""
+    """Logit of the weight, divided by `STRIDE`."""
 
     def __init__(self) -> None:
         # Of a type of its own: one that gives way to others, as a Python number's, would change in the first steps of
@@ -67,3 +72,31 @@ class LearnedWeight(eqx.Module):
         normed = normed if allowed is None else min(normed, allowed)
         tempered = self.weight * poisson_log_duration(rate, 1.0, max(longest, normed))
         return tempered[: longest + 1] - logsumexp(tempered[1 : normed + 1])
+
+
+class LearnedRate(eqx.Module):
+    """Rate λ of the Poisson over lengths, as a parameter that is learned while its weight stays."""
+
+    position: Float[Array, ""]
+    """Log of the rate over the one before training, divided by `RATE_STRIDE`."""
+    weight: float = eqx.field(static=True)
+    """Weight of the Poisson; 1 is the prior itself."""
+
+    def __init__(self, weight: float) -> None:
+        self.position = jnp.zeros((), jnp.result_type(float))
+        self.weight = weight
+
+    def rate(self, first: float) -> Float[Array, ""]:
+        """Rate λ that has been learned, in steps, where training began with `first`."""
+        return first * jnp.exp(RATE_STRIDE * self.position)
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
+        """Log of p(d)^w for d = 0 .. longest; entry 0 is never used.
+
+        Args:
+          rate: the rate λ before training.
+          longest: the last entry.
+          allowed: has no influence here, since p sums to one over lengths of any size.
+        """
+        del allowed
+        return poisson_log_duration(self.rate(rate), self.weight, longest)

@@ -1,9 +1,9 @@
-"""Demonstrations as people have them: a point robot goes to 2 to 5 of five way-points, and nobody counts the visits.
+"""Demonstrations as people have them: a point robot goes to some of five way-points, and nobody counts the visits.
 
-Four recordings of it: the command is a velocity or a force, and the observation is the place alone or the velocity
-too. Each is segmented by models that do not know how many segments there are, with defaults and with what
-docs/own_data.md advises: more seeds, and a factor for the lengths of segments (`duration_weight`), with or without the
-steps that a segment takes on average (`duration_rate`).
+Five recordings of it: the command is a velocity or a force, the observation is the place alone or the velocity too, and
+there are 2 to 5 visits, or 6 to 10 short ones. Each is segmented by models that do not know how many segments there
+are: by default, so that the mean length of segments is learned; with more seeds; without a factor for lengths
+(`duration_weight`); and told the mean length (`duration_rate`).
 
     python -m compile_il.experiments.way_points --out results/way-points-cpu.json
 """
@@ -24,8 +24,6 @@ from compile_il.results import Measurement
 
 WAY_POINTS = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [2.0, 2.0]])
 STEP, REACH = 0.3, 0.35
-VISITS = 2, 5
-"""Fewest and most way-points that a demonstration visits."""
 STIFFNESS, DAMPING = 2.0, 2.2
 """Force on a point with a mass, for each unit of distance and of velocity."""
 NUM_STILL = 2
@@ -40,6 +38,10 @@ class Recording:
     """Whether commands are forces on a point with a mass rather than velocities."""
     velocity_seen: bool
     """Whether observations hold the velocity besides the place."""
+    visits: tuple[int, int] = (2, 5)
+    """Fewest and most way-points that a demonstration visits."""
+    scale: float = 1.0
+    """How far way-points lie apart, in units of `WAY_POINTS`."""
 
     @property
     def noise(self) -> float:
@@ -52,12 +54,13 @@ RECORDINGS = {
     "velocity commands, place and velocity": Recording(force=False, velocity_seen=True),
     "forces, place": Recording(force=True, velocity_seen=False),
     "forces, place and velocity": Recording(force=True, velocity_seen=True),
+    "the same, 6 to 10 visits": Recording(force=True, velocity_seen=True, visits=(6, 10), scale=0.5),
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "by default": {},
     "five seeds": {"num_seeds": 5},
-    "lengths count": {"duration_weight": 1.0},
-    "lengths count and are known": {"duration_weight": 1.0, "duration_rate": None},
+    "lengths do not count": {"duration_weight": 0.0},
+    "mean length told": {"duration_rate": None},
 }
 """Settings of each way of training; a rate of None stands for the true mean length of segments."""
 
@@ -99,11 +102,14 @@ def main(run: Run) -> None:
 
 def with_true_rate(settings: dict[str, Any], demos: Demonstrations) -> dict[str, Any]:
     """Returns settings in which a rate of None is the true mean length of a segment."""
-    if "duration_rate" not in settings:
-        return settings
+    return settings | {"duration_rate": mean_length(demos)} if "duration_rate" in settings else settings
+
+
+def mean_length(demos: Demonstrations) -> float:
+    """Returns the true mean length of segments in steps."""
     counts = demos.truth.num_segments
     assert counts is not None, "it is known here"
-    return settings | {"duration_rate": float(demos.lengths.sum() / counts.sum())}
+    return float(demos.lengths.sum() / counts.sum())
 
 
 def scores(demos: Demonstrations, test: Demonstrations, config: Config, seed: int) -> dict[str, float]:
@@ -111,7 +117,9 @@ def scores(demos: Demonstrations, test: Demonstrations, config: Config, seed: in
     model = fit(demos, config=dataclasses.replace(config, seed=seed * config.num_seeds), progress=False)
     found = model.segment(test)
     agreement = label_scores(found.labels, test)["agreement"]
-    return {name: round(value, 4) for name, value in (model.score(test)._asdict() | {"agreement": agreement}).items()}
+    lengths = {"expected_length": model.expected_length, "true_length": mean_length(demos)}
+    values = model.score(test)._asdict() | {"agreement": agreement} | lengths
+    return {name: round(value, 4) for name, value in values.items()}
 
 
 def record(recording: Recording, num_demos: int, seed: int) -> Demonstrations:
@@ -127,13 +135,14 @@ def _episode(
     recording: Recording, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int], list[int]]:
     """Returns states (place and velocity), commands, the end of each visit, and the way-point that it is to."""
-    place, velocity, still = rng.uniform(0, 4, 2), np.zeros(2), 0
+    points = recording.scale * WAY_POINTS
+    place, velocity, still = rng.uniform(0, points.max(), 2), np.zeros(2), 0
     states, commands, ends, targets = [np.r_[place, velocity]], list[NDArray[np.float64]](), list[int](), list[int]()
-    for _ in range(rng.integers(VISITS[0], VISITS[1] + 1)):
-        targets.append(int(rng.choice([point for point in range(len(WAY_POINTS)) if [point] != targets[-1:]])))
+    for _ in range(rng.integers(recording.visits[0], recording.visits[1] + 1)):
+        targets.append(int(rng.choice([point for point in range(len(points)) if [point] != targets[-1:]])))
         still = 0
         while still <= (NUM_STILL if recording.force else 0):
-            ahead = WAY_POINTS[targets[-1]] - place
+            ahead = points[targets[-1]] - place
             noise = rng.normal(0, recording.noise, 2)
             if recording.force:
                 command = STIFFNESS * ahead - DAMPING * velocity + noise
@@ -143,7 +152,7 @@ def _episode(
             place = place + STEP * velocity
             commands.append(command)
             states.append(np.r_[place, velocity])
-            still += bool(np.linalg.norm(WAY_POINTS[targets[-1]] - place) < REACH)
+            still += bool(np.linalg.norm(points[targets[-1]] - place) < REACH)
         ends.append(len(commands))
     return np.array(states), np.array(commands), ends, targets
 
