@@ -42,8 +42,8 @@ def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int
         words = (
             f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and "
             f"there may be more: raise max_segments, to {2 * most} say, here and in training. If so many make no "
-            "sense, train several seeds (num_seeds=5): which number is found depends on the start, and the likeliest "
-            "model is kept."
+            "sense, train for longer (num_iterations), say how long they are (duration_rate), or train several seeds "
+            "(num_seeds=5): which number is found depends on the start, and the likeliest model is kept."
         )
     elif whole.mean() > _NEARLY_ALL:
         words = (

@@ -30,6 +30,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "way-points": scores.way_points,
     "low-temperatures": scores.low_temperatures,
     "low-temperatures-full-width": scores.low_temperatures_full_width,
+    "lowest-temperature-full-width": scores.lowest_temperature_full_width,
     "cut-gradients": scores.cut_gradients,
     "told-gaussian": scores.told_gaussian,
     "told-gaussian-experts": scores.told_gaussian_experts,

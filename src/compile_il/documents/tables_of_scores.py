@@ -183,6 +183,11 @@ def low_temperatures_full_width() -> str:
     return _boundaries_by_iteration("cut-wide", ("0.1",), since=150)
 
 
+def lowest_temperature_full_width() -> str:
+    """Table of how far networks as wide as the paper's come with a temperature of 0.01 and gradients that are cut."""
+    return _boundaries_by_iteration("cut-wide", ("0.01",), since=150)
+
+
 def _boundaries_by_iteration(kind: str, temperatures: tuple[str, ...], since: int) -> str:
     """Table of the boundaries found on validation levels while models train, and on test levels at the end."""
     found = {tau: read_result(f"temperature-{tau}-{kind}-cpu")["figures"] for tau in temperatures}
