@@ -22,6 +22,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reacher-summary": scores.reacher_summary,
     "exact-without-labels": scores.exact_without_labels,
     "exact-unknown-count": scores.exact_unknown_count,
+    "learned-lengths": scores.learned_lengths,
     "visit-oracle": scores.visit_oracle,
     "durations": scores.durations,
     "meaning": scores.meaning,

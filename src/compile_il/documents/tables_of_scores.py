@@ -88,6 +88,20 @@ def exact_unknown_count() -> str:
     return markdown_table(["per cent", "F1, number told", "F1, not told", "number right"], rows)
 
 
+def learned_lengths() -> str:
+    """Table of what the learned mean length of segments changes in the worlds, with their number unknown."""
+    rows = []
+    for world in ("grid-pickup", "grid-visit", "reacher"):
+        ignored, learned = (
+            read_result(f"lengths-{kind}-{world}-cpu")["figures"]["scores"] for kind in ("ignored", "learned")
+        )
+        for tasks in learned:
+            columns = [(side[tasks], score) for score in ("f1", "count_accuracy") for side in (ignored, learned)]
+            rows.append([f"{world}, {tasks} tasks", *(spread([seed[name] for seed in side]) for side, name in columns)])
+    headings = [f"{score}: {how}" for score in ("F1", "number right") for how in ("lengths ignored", "mean learned")]
+    return markdown_table(["per cent", *headings], rows)
+
+
 def visit_oracle() -> str:
     """Table of what a Bayes-optimal observer reaches on grid-visit, told the number of tasks and not told it."""
     figures = read_result("visit-oracle")["figures"]
@@ -165,12 +179,14 @@ def relaxed_pickup() -> str:
 def way_points() -> str:
     """Table of what settings do for recordings of a point robot, with the number of segments unknown."""
     shown = {"number right": "count_accuracy", "F1": "f1", "skills agree": "agreement"}
-    rows = [
-        [recording, way, *(spread([seed[score] for seed in seeds]) for score in shown.values())]
-        for recording, ways in read_result("way-points-cpu")["figures"].items()
-        for way, seeds in ways.items()
-    ]
-    return markdown_table(["recording", "settings", *shown], rows)
+    rows, result = [], read_result("way-points-cpu")
+    for recording, ways in result["figures"].items():
+        for way, seeds in ways.items():
+            scores = [spread([seed[score] for seed in seeds]) for score in shown.values()]
+            count = result["config"]["ways"][way].get("duration_weight") != 0.0
+            lengths = ", ".join(f"{seed['expected_length']:.1f}" for seed in seeds) if count else "-"
+            rows.append([recording, way, *scores, lengths, f"{seeds[0]['true_length']:.1f}"])
+    return markdown_table(["recording", "settings", *shown, "expected steps", "true"], rows)
 
 
 def low_temperatures() -> str:

@@ -72,7 +72,10 @@ def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | N
     without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
     sentences = [f"The paper's tables and figures took {duration(total)} together{without}."]
     if again := repeated_seconds(studies):
-        sentences.append(f"{duration(again)} of it went to parts whose models an earlier study had trained: {ONCE}")
+        sentences.append(
+            f"{duration(again)} of it went to parts whose models an earlier study had trained: {ONCE} "
+            f"{duration(total - agents - again)} are left{' for all but agents' if agents else ''}, and that scoring."
+        )
     if classic is not None:
         sentences.append(f"Older methods, which `all` leaves out, took another {duration(classic['wall_time'])}.")
     return " ".join(sentences) + "\n"
