@@ -266,12 +266,28 @@ def test_cut_gradients_make_a_low_temperature_learn() -> None:
 
 
 def test_lengths_find_the_number_of_visits() -> None:
-    """In every recording of the point robot, and of forces nearly always; more seeds do not."""
+    """With two to five visits their mean, learned, finds far more numbers than no lengths do; many are harder."""
     for recording, ways in read_result("way-points-cpu")["figures"].items():
         right = {way: 100 * mean(seed["count_accuracy"] for seed in seeds) for way, seeds in ways.items()}
-        assert min(right["lengths count"], right["lengths count and are known"]) > right["by default"] + 15
-        assert abs(right["five seeds"] - right["by default"]) < 10
-        assert not recording.startswith("forces") or right["lengths count"] > 90
+        if recording == "the same, 6 to 10 visits":
+            assert right["mean length told"] > 85 > right["five seeds"] > right["by default"]
+        else:
+            assert right["by default"] > right["lengths do not count"] + 20, recording
+            assert right["by default"] > right["mean length told"] - 5, recording
+        assert not recording.startswith("forces") or right["by default"] > 90
+        for seed in ways["by default"]:
+            assert 0.9 < seed["expected_length"] / seed["true_length"] < 1.25
+
+
+def test_learned_lengths_cost_little_in_worlds() -> None:
+    for world in ("grid-pickup", "reacher", "grid-visit"):
+        ignored, learned = (
+            read_result(f"lengths-{kind}-{world}-cpu")["figures"]["scores"] for kind in ("ignored", "learned")
+        )
+        for tasks in ("3", "5"):
+            before, after = (100 * mean(seed["count_accuracy"] for seed in side[tasks]) for side in (ignored, learned))
+            assert after > before - 1.5
+            assert world == "grid-visit" or after > 98.5
 
 
 def test_wide_networks_with_cut_gradients_pass_the_paper_soon() -> None:
@@ -286,6 +302,17 @@ def test_wide_networks_with_cut_gradients_pass_the_paper_soon() -> None:
     [seed] = figures["scores"]["3"]
     assert min(late) > paper
     assert 100 * seed["boundary_accuracy"] > paper + 15
+
+
+def test_wide_networks_are_slow_at_the_lowest_temperature() -> None:
+    """Nearly all that is found in 8,000 iterations comes while the learning rate falls; policies are far ahead."""
+    figures = read_result("temperature-0.01-cut-wide-cpu")["figures"]
+    *early, late = [100 * check["validation"]["3"]["boundary_accuracy"][0] for check in figures["curve"]]
+    assert figures["curve"][-2]["iteration"] < 0.7 * figures["iterations"]
+    assert max(early) < 4
+    assert late > 3 * max(early)
+    [summed] = figures["scores, exact decoder"]["3"]
+    assert summed["boundary_accuracy"] > 0.6
 
 
 def test_low_temperatures_take_long_trainings() -> None:

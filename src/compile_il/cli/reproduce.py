@@ -63,12 +63,29 @@ class Reproduce:
             check_result(self.results / f"{study.name}.json", study, self.scale)
             if not self.so_far:
                 check_libraries(study, self.scale, self.work)
+        self._tell_of_processors(console)
         # What is done so far can be shown while another command goes on.
         with contextlib.nullcontext() if self.so_far else alone_at_work(self.work, self.scale):
             if self.jobs > 1 and not self.so_far:
                 self._run_several(names)
             for study in studies:
                 self._reproduce(console, study)
+
+    def _tell_of_processors(self, console: Console) -> None:
+        """Says that models of the paper's sizes take days where there is no accelerator; smoke and classic need none.
+
+        With several jobs it is theirs to look for an accelerator: to look is to take some of its memory.
+        """
+        import jax
+
+        if self.scale == "smoke" or self.name == "classic" or self.so_far or self.jobs > 1:
+            return
+        if jax.default_backend() == "cpu":
+            words = (
+                f" {self.scale} is meant for an accelerator, and there is none here: what takes minutes on one takes "
+                "days. --scale smoke, with --results of its own, shows how it goes."
+            )
+            say(console, ("note:", "bold yellow"), words)
 
     def _reproduce(self, console: Console, study: "Study") -> None:
         from compile_il.reproduce.runner import reproduce

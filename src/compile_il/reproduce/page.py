@@ -72,9 +72,10 @@ def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | N
     without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
     sentences = [f"The paper's tables and figures took {duration(total)} together{without}."]
     if again := repeated_seconds(studies):
+        of_what, left = " for all but agents" if agents else "", duration(total - agents - again)
         sentences.append(
             f"{duration(again)} of it went to parts whose models an earlier study had trained: {ONCE} "
-            f"{duration(total - agents - again)} are left{' for all but agents' if agents else ''}, and that scoring."
+            f"The aim was an hour{of_what}; at least {left} are left, and what that scoring takes."
         )
     if classic is not None:
         sentences.append(f"Older methods, which `all` leaves out, took another {duration(classic['wall_time'])}.")
