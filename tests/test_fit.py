@@ -370,6 +370,13 @@ def test_a_world_that_leaves_no_segmentation(settings: dict[str, Any], message: 
         fit(SymbolsWorld(num_tasks=3), config=dataclasses.replace(SMALL, **settings))
 
 
+@pytest.mark.parametrize("world", ["symbols", "grid-pickup", "reacher"])
+def test_codes_of_our_worlds_are_counted_before_one_is_made(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compile_il.sources.demonstrate", lambda *_, **__: pytest.fail("demonstrations were made"))
+    with pytest.raises(DemonstrationError, match=r"tells codes up to \d+, and there are"):
+        fit(world, inference="relaxed", supervision="z", num_skills=2)
+
+
 def test_a_demonstration_without_a_segmentation_teaches_nothing() -> None:
     """One that a world makes too short for all segments leaves the loss and the gradient of the others as they are."""
     demos = vector_demos()
