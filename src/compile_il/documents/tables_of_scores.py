@@ -200,8 +200,21 @@ def low_temperatures_full_width() -> str:
 
 
 def lowest_temperature_full_width() -> str:
-    """Table of how far networks as wide as the paper's come with a temperature of 0.01 and gradients that are cut."""
-    return _boundaries_by_iteration("cut-wide", ("0.01",), since=150)
+    """Table of how far networks as wide as the paper's come with a temperature of 0.01, by the learning rate."""
+    rows = []
+    for kind in ("cut-wide", "cut-wide-slow"):
+        result = read_result(f"temperature-0.01-{kind}-cpu")
+        config, figures = result["config"], result["figures"]
+        falls_at = (1 - config["cooldown"]) * figures["iterations"]
+        *_, before = (check for check in figures["curve"] if check["iteration"] <= falls_at)
+        checks = [check["validation"]["3"]["boundary_accuracy"] for check in (before, figures["curve"][-1])]
+        at_end = [[figures[decoder]["3"][0]["boundary_accuracy"]] for decoder in ("scores", "scores, exact decoder")]
+        found = [f"{100 * rate:.1f}" for [rate] in (*checks, *at_end)]
+        rows.append([f"{config['learning_rate']:g}", f"{figures['iterations']:,}", f"{before['iteration']:,}", *found])
+    paper = printed("table3", "temperature=0.01", 3, "boundary_accuracy")
+    rows.append(["paper, 0.0001", "500,000", "-", "-", "-", paper, "-"])
+    found_at = ["before the rate falls, after", "boundaries", "at the end", "test levels", "test levels, exact decoder"]
+    return markdown_table(["learning rate", "iterations", *found_at], rows)
 
 
 def _boundaries_by_iteration(kind: str, temperatures: tuple[str, ...], since: int) -> str:
