@@ -7,7 +7,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from compile_il.config import Config
-from compile_il.exact.durations import LearnedRate, LearnedWeight
+from compile_il.exact.durations import LearnedDurations, LearnedRate, LearnedWeight
 from compile_il.exact.effects import new_effects
 from compile_il.networks import Scaling, Space, make_embedding
 from compile_il.policies import CodePolicy, Eyes, SkillPolicies
@@ -40,7 +40,7 @@ def new_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray
     )
 
 
-def _new_durations(config: Config) -> LearnedWeight | LearnedRate | None:
+def _new_durations(config: Config) -> LearnedDurations | None:
     """What is to be learned of segments' lengths: how they vary, or their mean where nothing tells it."""
     if config.duration_weight is None:
         return LearnedWeight()

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.batches import Batch
-from compile_il.exact.durations import LearnedRate, LearnedWeight
+from compile_il.exact.durations import LearnedDurations
 from compile_il.exact.effects import Effects
 from compile_il.exact.scores import StepScores
 from compile_il.networks import Space, halved
@@ -30,7 +30,7 @@ class Skills(eqx.Module):
 
     policies: SkillPolicies
     stopping: eqx.nn.MLP
-    durations: LearnedWeight | LearnedRate | None
+    durations: LearnedDurations | None
     """What is learned of the Poisson factor on segment lengths, its weight or its rate; None if both are fixed."""
     effects: Effects | None
     """The change that each skill makes, by which skills are told apart; None without effects."""
@@ -45,7 +45,7 @@ class Skills(eqx.Module):
         *,
         shared_termination: bool,
         termination_weight: float,
-        durations: LearnedWeight | LearnedRate | None,
+        durations: LearnedDurations | None,
         effects: Effects | None = None,
         key: PRNGKeyArray,
     ):

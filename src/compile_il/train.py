@@ -154,7 +154,7 @@ class Trainer:
 
 
 def expected_length(config: Config, source: Source) -> float:
-    """Expected steps of a segment: the mean in the data, or for relaxed inference in a world the paper's 3.
+    """Expected steps of a segment, at least one: the data's mean, or for relaxed inference in a world the paper's 3.
 
     Where the number of segments is not known the mean is to be learned, and as many are expected at first as are
     considered: policies find too many segments before they find the right ones, whereas too few teach them nothing.

@@ -76,10 +76,10 @@ class Reproduce:
 
         With several jobs it is theirs to look for an accelerator: to look is to take some of its memory.
         """
-        import jax
-
         if self.scale == "smoke" or self.name == "classic" or self.so_far or self.jobs > 1:
             return
+        import jax
+
         if jax.default_backend() == "cpu":
             words = (
                 f" {self.scale} is meant for an accelerator, and there is none here: what takes minutes on one takes "

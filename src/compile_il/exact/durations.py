@@ -100,3 +100,7 @@ class LearnedRate(eqx.Module):
         """
         del allowed
         return poisson_log_duration(self.rate(rate), self.weight, longest)
+
+
+LearnedDurations = LearnedWeight | LearnedRate
+"""What may be learned of the lengths of segments."""
