@@ -10,7 +10,7 @@ from compile_il.decoders import Best, Decoder
 from compile_il.demos import DemonstrationError, Demonstrations
 from compile_il.execute import reconstruct, run_all
 from compile_il.generate import demonstrate, draw_levels
-from compile_il.metrics import Labels, score_labels, step_labels
+from compile_il.metrics import Labels, Scores, score_labels, step_labels
 from compile_il.model import Model, SegmentCount
 from compile_il.segments import Segments, score, unknown_truth
 from compile_il.worlds import World, make_world, with_num_tasks
@@ -146,3 +146,21 @@ def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, 
     levels = draw_levels(world, key_of(seed), num_demos)
     num_codes = jnp.array([len(s) for s in skills])
     return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), num_codes)))
+
+
+def score_model(
+    model: Model,
+    demos: Demonstrations,
+    num_segments: SegmentCount = None,
+    *,
+    decoder: Decoder | None = None,
+    best: Best | None = None,
+    max_segments: int | None = None,
+) -> Scores:
+    """Scores the segmentation that a model finds without the labels of demonstrations whose truth is known.
+
+    The arguments are those of `Model.segment`.
+    """
+    plain = demos.with_labels()
+    found = model.segment(plain, num_segments, decoder=decoder, best=best, max_segments=max_segments)
+    return score(found, demos)

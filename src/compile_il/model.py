@@ -26,14 +26,13 @@ from compile_il.decoders import Best, Decoder, Found, decode_by_recognition, dec
 from compile_il.demos import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.exact.durations import LearnedRate
 from compile_il.exact.scores import Priors
-from compile_il.metrics import Scores
 from compile_il.priors import make_priors
 from compile_il.relaxed.skills import RelaxedSkills
 from compile_il.relaxed.told import check_usable
 from compile_il.rooms import cost_of
 from compile_il.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.segmenting import in_parts
-from compile_il.segments import Segments, score
+from compile_il.segments import Segments
 from compile_il.skills import Skills
 from compile_il.worlds.world import key_of
 
@@ -183,27 +182,6 @@ class Model:
             check_usable(demos.labels, counts.argmax(axis=1))
         return counts
 
-    def score(
-        self,
-        demos: Demonstrations,
-        num_segments: SegmentCount = None,
-        *,
-        decoder: Decoder | None = None,
-        best: Best | None = None,
-        max_segments: int | None = None,
-    ) -> Scores:
-        """Segments demonstrations whose truth is known, and scores the result; labels that they carry are ignored.
-
-        Args:
-          demos: demonstrations, as for `segment`.
-          num_segments: how many segments to find, as for `segment`.
-          decoder: how to find them, as for `segment`.
-          best: what an exact decoder returns, as for `segment`.
-          max_segments: the most segments to consider where their number is unknown.
-        """
-        found = self.segment(demos.with_labels(), num_segments, decoder=decoder, best=best, max_segments=max_segments)
-        return score(found, demos)
-
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
         """Starts a skill at an observation; it then acts and is told where that led, until it is done."""
         return begin_skill(self.skills, self.config, observation, skill)
@@ -294,19 +272,3 @@ class Model:
                 f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
                 f"{largest}: use demonstrations from the same spaces, or train another model."
             )
-
-
-def scores_of(
-    model: Model,
-    demos: Demonstrations,
-    found: Segments,
-    num_segments: SegmentCount = None,
-    *,
-    decoder: Decoder | None = None,
-    best: Best | None = None,
-    max_segments: int | None = None,
-) -> Scores:
-    """Scores what was found against the truth; where labels told part of it, what the model finds without them."""
-    if demos.labels is None:
-        return score(found, demos)
-    return model.score(demos, num_segments, decoder=decoder, best=best, max_segments=max_segments)

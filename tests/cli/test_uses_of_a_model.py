@@ -18,7 +18,7 @@ import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.evaluate import score_table
 from compile_il.config import Config
-from compile_il.evaluate import Evaluation
+from compile_il.evaluate import Evaluation, score_model
 from compile_il.metrics import Scores, score_labels, step_labels
 from compile_il.report import page
 from compile_il.segments import Segments
@@ -172,8 +172,8 @@ def test_other_numbers_of_segments_are_named_where_there_are_some(
     relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not where the model has found fewer than there are."""
-    scores = cil.load(relaxed).score(cil.Demonstrations.load(symbols))._replace(count_accuracy=0.0)
-    monkeypatch.setattr("compile_il.model.scores_of", lambda *_, **__: scores)
+    scores = score_model(cil.load(relaxed), cil.Demonstrations.load(symbols))._replace(count_accuracy=0.0)
+    monkeypatch.setattr("compile_il.segments.score", lambda *_, **__: scores)
     other = tmp_path / "other.npz"
     cil.demonstrate("symbols", num_demos=4, num_tasks=3, seed=1).save(other)
     for data, named in ((symbols, False), (other, True)):
@@ -196,11 +196,11 @@ def test_what_labels_tell_is_scored_without_them_by_the_same_decoder(
     def words(scores: Scores) -> str:
         return f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %"
 
-    recognition, exact = words(model.score(demos)), words(model.score(demos, decoder="exact"))
+    recognition, exact = words(score_model(model, demos)), words(score_model(model, demos, decoder="exact"))
     assert recognition != exact
     assert recognition in printed()
     assert exact in printed("--decoder", "exact")
-    at_most_two = words(model.score(demos, "unknown", decoder="exact", max_segments=2))
+    at_most_two = words(score_model(model, demos, "unknown", decoder="exact", max_segments=2))
     assert at_most_two in printed("--decoder", "exact", "--num-segments", "unknown", "--max-segments", "2")
 
 

@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 import compile_il as cil
 from compile_il.batches import batch_of
 from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.evaluate import score_model
 from compile_il.exact.effects import STRIDE, Effects, far_apart
 from compile_il.metrics import score_labels, step_labels
 from compile_il.skills import Skills
@@ -90,7 +91,7 @@ def test_where_nothing_changes_they_change_nothing() -> None:
 def test_skills_get_a_meaning_without_labels(learned: cil.Model) -> None:
     demos = lamps(100, 1)
     assert agreement(learned, demos) > 0.99
-    assert learned.score(demos).boundary_accuracy > 0.99
+    assert score_model(learned, demos).boundary_accuracy > 0.99
 
 
 def test_a_skill_ends_where_its_effect_is_seen(learned: cil.Model) -> None:

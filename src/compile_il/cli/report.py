@@ -44,9 +44,8 @@ class Report:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
-        from compile_il.evaluate import evaluate_found
+        from compile_il.evaluate import evaluate_found, score_model
         from compile_il.files import check_target
-        from compile_il.model import scores_of
         from compile_il.model_files import load
         from compile_il.report.page import Shown, write_report
         from compile_il.training_log import read_log
@@ -61,7 +60,7 @@ class Report:
             found = model.segment(demos, self.num_segments, **how)
             scores: Evaluation | Scores | None = None
             if demos.truth.boundaries is not None and demos.labels is not None:
-                scores = scores_of(model, demos, found, self.num_segments, **how)
+                scores = score_model(model, demos, self.num_segments, **how)
             elif demos.truth.boundaries is not None:
                 scores = evaluate_found(model, found, demos)
             sets.append(Shown(path.stem, demos, found, scores))

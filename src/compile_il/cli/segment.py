@@ -55,10 +55,10 @@ class Segment:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.demos import Demonstrations
-        from compile_il.evaluate import label_fields, true_counts
+        from compile_il.evaluate import label_fields, score_model, true_counts
         from compile_il.files import check_target, replace_file
-        from compile_il.model import scores_of
         from compile_il.model_files import load
+        from compile_il.segments import score
 
         target = check_target(self.out, overwrite=self.overwrite)
         model, demos = load(self.model), Demonstrations.load(self.demos)
@@ -70,7 +70,8 @@ class Segment:
             write(found, temporary)
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")
         if demos.truth.boundaries is not None:
-            scores = scores_of(model, demos, found, self.num_segments, **how)
+            labelled = demos.labels is not None
+            scores = score_model(model, demos, self.num_segments, **how) if labelled else score(found, demos)
             say(
                 console,
                 f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "

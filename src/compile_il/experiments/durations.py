@@ -17,7 +17,7 @@ import tyro
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import TEST_SEED, VALIDATION_SEED
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, score_model
 from compile_il.generate import demonstrate
 from compile_il.model import Model
 from compile_il.results import Measurement
@@ -96,7 +96,7 @@ def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrat
 def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
     """Returns the weight, boundary scores, and the shares of demonstrations with a one-step segment, found and true."""
     found, true = model.segment(demos), demos.truth.boundaries
-    scores = model.score(demos)
+    scores = score_model(model, demos)
     assert true is not None, "worlds know their boundaries"
     learned = model.skills.durations if isinstance(model.skills, Skills) else None
     return {

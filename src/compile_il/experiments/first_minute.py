@@ -13,7 +13,7 @@ import tyro
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import VALIDATION_SEED, evaluate
+from compile_il.evaluate import VALIDATION_SEED, evaluate, score_model
 from compile_il.generate import demonstrate
 from compile_il.results import Measurement
 from compile_il.sources import make_source
@@ -65,7 +65,7 @@ def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]
             iteration += 1
         jax.block_until_ready(loss)
         spent += time.perf_counter() - since
-        accuracy = trainer.models(state)[0].score(validation).boundary_accuracy
+        accuracy = score_model(trainer.models(state)[0], validation).boundary_accuracy
         if reached is None and accuracy >= GOAL:
             reached = spent
     scores = evaluate(trainer.models(state)[0], run.world, num_tasks=3)._asdict()

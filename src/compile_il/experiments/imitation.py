@@ -21,7 +21,7 @@ import tyro
 from compile_il.config import Config
 from compile_il.decoders import Decoder
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, evaluate, score_model
 from compile_il.generate import demonstrate
 from compile_il.model import Model, SegmentCount
 from compile_il.reproduce.scales import PAPER_SIZES
@@ -118,7 +118,7 @@ def train_with_checks(trainer: Trainer, run: Run) -> tuple[Trained, list[dict[st
 def check_seeds(trainer: Trainer, state: Trained, demos: Demonstrations, tasks: int) -> dict[str, list[float]]:
     """Returns scores of boundaries by name, each with a value for every seed."""
     count: SegmentCount = tasks if trainer.settled.num_segments is not None else "unknown"
-    scores = [model.score(demos, count) for model in trainer.models(state)]
+    scores = [score_model(model, demos, count) for model in trainer.models(state)]
     names = ("boundary_accuracy", "f1", "count_accuracy")
     return {name: [round(getattr(score, name), 5) for score in scores] for name in names}
 

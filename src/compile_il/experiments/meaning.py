@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from compile_il.batches import batch_of
 from compile_il.config import Config
 from compile_il.demos import UNKNOWN, Demonstrations
-from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, label_scores
+from compile_il.evaluate import TEST_SEED, VALIDATION_SEED, label_scores, score_model
 from compile_il.generate import demonstrate
 from compile_il.metrics import Labels
 from compile_il.model import Model
@@ -119,7 +119,7 @@ def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, me
     likelihood = float(model.segment(held_out).log_likelihood.mean())
     return {
         **label_scores(labels, test),
-        **model.score(test)._asdict(),
+        **score_model(model, test)._asdict(),
         "held_out_log_likelihood": likelihood,
     }
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import TEST_SEED, label_scores
+from compile_il.evaluate import TEST_SEED, label_scores, score_model
 from compile_il.model import Model
 from compile_il.results import Measurement
 from compile_il.segments import Segments
@@ -139,7 +139,7 @@ def describe(model: Model, test: Demonstrations) -> dict[str, float]:
     found = model.segment(test)
     return {
         **label_scores(found.labels, test),
-        **model.score(test)._asdict(),
+        **score_model(model, test)._asdict(),
         "test_log_likelihood": float(found.log_likelihood.mean()),
     }
 

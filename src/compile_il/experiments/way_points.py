@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import Config
 from compile_il.demos import Demonstrations
-from compile_il.evaluate import TEST_SEED, label_scores
+from compile_il.evaluate import TEST_SEED, label_scores, score_model
 from compile_il.fit import fit
 from compile_il.results import Measurement
 
@@ -118,7 +118,7 @@ def scores(demos: Demonstrations, test: Demonstrations, config: Config, seed: in
     found = model.segment(test)
     agreement = label_scores(found.labels, test)["agreement"]
     lengths = {"expected_length": model.expected_length, "true_length": mean_length(demos)}
-    values = model.score(test)._asdict() | {"agreement": agreement} | lengths
+    values = score_model(model, test)._asdict() | {"agreement": agreement} | lengths
     return {name: round(value, 4) for name, value in values.items()}
 
 
