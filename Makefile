@@ -37,9 +37,9 @@ bench: $(STAMP)  ## speed of worlds and experts beside their plain-Python twins,
 	$(BIN)/python -m benchmarks.worlds --out results/speed-worlds-cpu.json
 
 docs: $(STAMP)   ## make the pictures, and the tables from results/, of documents anew
-	$(BIN)/python -m compile_il.report.gallery docs/images/worlds.png
-	$(BIN)/python -m compile_il.reproduce.page docs/results.md
-	$(BIN)/python -m compile_il.documents.tables README.md $(wildcard docs/*.md)
+	$(BIN)/python -m experiments.docs_images docs/images/worlds.png
+	$(BIN)/python -m experiments.paper.page docs/results.md
+	$(BIN)/python -m experiments.tables README.md $(wildcard docs/*.md)
 
 clean:           ## remove everything that make made
 	rm -rf $(VENV) .cache demo build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,13 +24,13 @@ from rich.table import Table
 import compile_il as cil
 from benchmarks.worlds import random_steps, rate
 from compile_il.config import Config
-from compile_il.generate import draw_levels
-from compile_il.hierarchy import AgentConfig, AgentsState, OnDevice
-from compile_il.measures import scaling_of, space_of
-from compile_il.new_skills import new_skills
-from compile_il.results import Measurement
-from compile_il.worlds import GridWorld
-from compile_il.worlds.grid import NUM_RL_STEPS
+from compile_il.data.spaces import scaling_of, space_of
+from compile_il.evaluation.results import Measurement
+from compile_il.inference.engines import new_skills
+from compile_il.rl.config import AgentConfig
+from compile_il.rl.trainer import AgentsState, OnDevice
+from compile_il.worlds.demonstrate import draw_levels
+from compile_il.worlds.grid import NUM_RL_STEPS, GridWorld
 
 
 def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:

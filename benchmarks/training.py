@@ -22,16 +22,16 @@ from rich.console import Console
 from rich.table import Table
 
 from compile_il.config import Config
-from compile_il.exact.objective import score_batch
-from compile_il.exact.recursion import exactly, log_likelihood
-from compile_il.feeds import WorldFeed
-from compile_il.fresh_batches import draw_batch
-from compile_il.objectives import make_losses
-from compile_il.relaxed.inference import infer_all
-from compile_il.relaxed.told import counts_in, told_in
-from compile_il.results import Measurement
-from compile_il.sources import TRAINING_STEPS, make_source
-from compile_il.train import Trainer
+from compile_il.evaluation.results import Measurement
+from compile_il.inference.engines import make_losses
+from compile_il.inference.exact.objective import score_batch
+from compile_il.inference.exact.recursion import exactly, log_likelihood
+from compile_il.inference.relaxed.recognition import infer_all
+from compile_il.inference.relaxed.supervision import counts_in, told_in
+from compile_il.training.feeds import WorldFeed
+from compile_il.training.sources import TRAINING_STEPS, make_source
+from compile_il.training.trainer import Trainer
+from compile_il.worlds.demonstrate import draw_batch
 
 
 def milliseconds(work: Callable[[], Any], repeats: int = 30) -> float:

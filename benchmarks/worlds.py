@@ -18,15 +18,15 @@ import jax
 from jaxtyping import Array
 from rich.console import Console
 from rich.table import Table
-from tests.twins import grid_twin, reacher_twin
 
-from compile_il.batches import frame_budget
-from compile_il.fresh_batches import draw_batch
-from compile_il.generate import demonstrate, draw_levels
-from compile_il.results import Measurement
-from compile_il.sources import TRAINING_STEPS
-from compile_il.worlds import GridWorld, ReacherWorld
+from compile_il.data.batch import frame_budget
+from compile_il.evaluation.results import Measurement
+from compile_il.training.sources import TRAINING_STEPS
+from compile_il.worlds.demonstrate import demonstrate, draw_batch, draw_levels
+from compile_il.worlds.grid import GridWorld
+from compile_il.worlds.reacher import ReacherWorld
 from compile_il.worlds.world import select
+from tests.twins import grid_twin, reacher_twin
 
 WORLDS: dict[str, GridWorld | ReacherWorld] = {
     "grid-pickup": GridWorld(kind="pickup", max_steps=TRAINING_STEPS),

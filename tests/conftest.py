@@ -36,7 +36,7 @@ from jaxtyping import install_import_hook  # noqa: E402 (JAX reads its settings 
 
 import tests.typechecker  # noqa: E402, F401 (the hook looks it up by its name)
 
-install_import_hook("compile_il", "tests.typechecker.check")
+install_import_hook(["compile_il", "experiments"], "tests.typechecker.check")
 
 # A machine with other work to do may take any time for an example.
 hypothesis.settings.register_profile("patient", deadline=None)

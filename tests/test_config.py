@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compile_il.config import Config, ConfigError, CountsTold
-from compile_il.setting import NUMBERS, changed, is_whole
+from compile_il.config import NUMBERS, Config, ConfigError, CountsTold, changed, is_whole
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compile_il.documents.tables import refresh
+from experiments.tables.__main__ import refresh
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,7 +27,7 @@ def test_snippets_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_tables_are_those_of_the_results(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert refresh(path.read_text()) == path.read_text(), f"run: python -m compile_il.documents.tables {path.name}"
+    assert refresh(path.read_text()) == path.read_text(), f"run: python -m experiments.tables.__main__ {path.name}"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

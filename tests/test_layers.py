@@ -1,7 +1,6 @@
-"""Which parts of the package, its folders and the modules beside them, import which: one way only."""
+"""The rooms of the package stand in one order, and import only from the left."""
 
 import ast
-import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,80 +9,55 @@ import pytest
 import compile_il
 
 PACKAGE = Path(compile_il.__file__).parent
-FACE = "compile_il"
-"""`compile_il/__init__.py`, which is for those who use the package."""
-PARTS = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
-BOTH_WAYS = ("model", "model_files")
-"""`Model.save` asks for the module that writes and reads models when it is called; they are one idea in two files."""
-
-
-def part_of(path: Path) -> str:
-    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    return FACE if name == "__init__" else name
-
-
-def imported(tree: ast.Module) -> Iterator[str]:
-    """Parts that a file imports anywhere, in its functions too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports say the whole name"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for package, *rest in (name.split(".") for name in names):
-            if package == "compile_il":
-                yield rest[0] if rest and rest[0] in PARTS else FACE
-
-
-def imports_of_parts() -> dict[str, set[str]]:
-    graph: dict[str, set[str]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        part = part_of(path)
-        graph.setdefault(part, set()).update(set(imported(ast.parse(path.read_text()))) - {part})
-    return graph
-
-
-def known_to(part: str, graph: dict[str, set[str]]) -> set[str]:
-    """All that it imports, and what that imports."""
-    known, new = set(), {part}
-    while new:
-        known |= new
-        new = set().union(*(graph[one] for one in new)) - known
-    return known - {part}
-
-
-def test_no_parts_import_each_other() -> None:
-    graph = imports_of_parts()
-    one, other = BOTH_WAYS
-    assert other in graph[one], "no longer an exception"
-    graph[one].remove(other)
-    graphlib.TopologicalSorter(graph).prepare()  # raises an error that names the parts of a cycle
-
-
-@pytest.mark.parametrize(
-    ("part", "never"),
-    [
-        ("worlds", {"demos", "model", "train"}),
-        ("demos", {"worlds", "model", "train"}),
-        ("exact", {"model", "new_skills", "objectives", "priors", "train", "relaxed"}),
-        ("relaxed", {"model", "new_skills", "objectives", "priors", "train"}),
-        ("model", {"objectives", "train"}),
-        ("report", {"train", "reproduce", "experiments", "documents"}),
-        ("hierarchy", {"reproduce", "experiments"}),
-    ],
+ROOMS = (
+    "config",
+    "data",
+    "worlds",
+    "networks",
+    "inference",
+    "model",
+    "evaluation",
+    "training",
+    "baselines",
+    "rl",
+    "report",
+    "cli",
 )
-def test_layers_do_not_know_those_above(part: str, never: set[str]) -> None:
-    graph = imports_of_parts()
-    assert never <= set(graph), "they are parts"
-    assert not known_to(part, graph) & never
+FACE = ("__init__", "__main__")
+"""Files at the root beside the rooms: the names for users, and `python -m compile_il`."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yields the whole names of all modules that a file imports anywhere, in its functions too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write the whole name in imports"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_there_are_no_other_rooms() -> None:
+    found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    assert found == {*ROOMS, *FACE}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_import_only_from_the_left(room: str) -> None:
+    files = sorted((PACKAGE / room).rglob("*.py")) or [PACKAGE / f"{room}.py"]
+    allowed = ROOMS[: ROOMS.index(room) + 1]
+    for path in files:
+        for name in imported(path):
+            package, _, rest = name.partition(".")
+            assert package != "compile_il" or rest.split(".")[0] in allowed, f"{path} imports {name}"
+
+
+@pytest.mark.parametrize(("engine", "other"), [("exact", "relaxed"), ("relaxed", "exact")])
+def test_engines_do_not_import_each_other(engine: str, other: str) -> None:
+    for path in (PACKAGE / "inference" / engine).rglob("*.py"):
+        assert not [name for name in imported(path) if name.startswith(f"compile_il.inference.{other}")], path
 
 
 def test_the_package_needs_nothing_else_of_the_repository() -> None:
-    """What is beside it here is not there where it is installed."""
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert not {name.split(".")[0] for name in names} & {"benchmarks", "tests"}, path
+        assert not {name.split(".")[0] for name in imported(path)} & {"benchmarks", "experiments", "tests"}, path

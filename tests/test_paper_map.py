@@ -101,7 +101,9 @@ def test_every_row_says_what_was_chosen() -> None:
         assert row.choice, f"docs/paper_map.md, {row.paper!r}: say what was chosen, or that it is as in the paper"
 
 
-@pytest.mark.parametrize("name", ["compile_il.relaxed.masks.hard_segments", "compile_il.soft.masks", "compile_ill.fit"])
+@pytest.mark.parametrize(
+    "name", ["compile_il.inference.relaxed.hard_segments", "compile_il.soft.masks", "compile_ill.fit"]
+)
 def test_names_that_do_not_exist_are_noticed(name: str) -> None:
     with pytest.raises((ModuleNotFoundError, AttributeError)):
         look_up(name)

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from compile_il.demos import Demonstrations
+from compile_il.data.demonstrations import Demonstrations
 
 CENTRES = 4.0 * np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, -1]])
 

@@ -5,7 +5,8 @@ import pytest
 
 from compile_il.baselines import features
 from compile_il.baselines.features import Features, View
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.validation import DemonstrationError
 from tests.baselines.cases import plateaus
 
 

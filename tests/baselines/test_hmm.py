@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from compile_il.baselines import HiddenMarkov, HiddenMarkovCuts, hmm
+from compile_il.baselines import hmm
 from compile_il.baselines.features import Features, View
-from compile_il.baselines.hmm import StatePosterior, posterior_of
-from compile_il.demos import DemonstrationError, Demonstrations
-from compile_il.metrics import score_labels, step_labels
+from compile_il.baselines.hmm import HiddenMarkov, HiddenMarkovCuts, StatePosterior, posterior_of
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.validation import DemonstrationError
+from compile_il.evaluation.metrics import score_labels, step_labels
 from tests.baselines.cases import assert_found, plateaus
 
 

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.baselines import ChangePoints, EqualCuts, View, best_on, views_for
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.baselines.base import best_on
+from compile_il.baselines.change_points import ChangePoints, EqualCuts
+from compile_il.baselines.features import View, views_for
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.validation import DemonstrationError
 from tests.baselines.cases import assert_found, plateaus
 
 METHODS = ("dynp", "kernel")

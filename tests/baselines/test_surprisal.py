@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.baselines import LSTMSurprisal, SurprisalCuts, surprisal_settings
-from compile_il.baselines.settings import as_trained
-from compile_il.baselines.surprisal import NEGLIGIBLE
+from compile_il.baselines.learned import NEGLIGIBLE, LSTMSurprisal, SurprisalCuts, as_trained, surprisal_settings
 from compile_il.config import Config
-from compile_il.metrics import boundary_f1
-from compile_il.sources import make_source
-from compile_il.train import Trainer, train_all
-from tests.exact.small import small_model, vector_demos
+from compile_il.evaluation.metrics import boundary_f1
+from compile_il.training.sources import make_source
+from compile_il.training.trainer import Trainer, train_all
+from tests.inference.exact.small import small_model, vector_demos
 
 SYMBOLS = Config(num_segments=3, num_iterations=300, batch_size=32, hidden_dim=16, learning_rate=1e-2, num_seeds=2)
 

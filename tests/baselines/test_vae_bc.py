@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.baselines import vae_bc_settings, without_end
+from compile_il.baselines.learned import vae_bc_settings, without_end
 from compile_il.config import Config
-from compile_il.sources import make_source, training_world
-from tests.exact.small import small_model, vector_demos
+from compile_il.training.sources import make_source, training_world
+from tests.inference.exact.small import small_model, vector_demos
 
 SMALL = Config(num_segments=3, num_iterations=2, batch_size=4, hidden_dim=8, num_maps=2, longest_segment=20)
 

@@ -8,7 +8,7 @@ import pytest
 
 from compile_il.cli import main
 from tests.cli.processes import SMALL_SETTINGS
-from tests.exact.small import vector_demos
+from tests.inference.exact.small import vector_demos
 
 SETTINGS = [*SMALL_SETTINGS, "--num-iterations", "2", "--num-seeds", "2"]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.numpy
 
-from compile_il.array_files import WEIGHTS_FILE
-from compile_il.runs import CHECKPOINT_FOLDER, MODEL_FOLDER
+from compile_il.model.files import CHECKPOINT_FOLDER, MODEL_FOLDER, WEIGHTS_FILE
 
 PATIENCE = 120.0
 SMALL_SETTINGS = shlex.split("--num-segments 2 --num-skills 2 --hidden-dim 4 --num-maps 1 --batch-size 4")

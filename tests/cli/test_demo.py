@@ -8,7 +8,8 @@ import pytest
 
 import compile_il as cil
 from compile_il.cli import demo, main
-from compile_il.cli.demo_folder import MARK, open_demo_folder
+from compile_il.cli.demo import MARK, PAPER_UNSUPERVISED, open_demo_folder
+from experiments.paper.published import printed
 from tests.cli.typed import refuses
 
 TINY = ["--num-iterations", "2", "--num-demos", "8"]
@@ -119,10 +120,15 @@ def test_a_stopped_demo_says_how_to_start_again(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", stop)
+    monkeypatch.setattr(importlib.import_module("compile_il.training.fit"), "fit", stop)
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--out", str(tmp_path / "demo")])
     assert ended.value.code == 130
     said = capsys.readouterr().err
     assert said.startswith("stopped before the demo was complete. To start it again: ")
     assert said.rstrip().endswith(f"demo --out {tmp_path / 'demo'} --overwrite")
+
+
+def test_figures_of_the_paper_are_those_of_its_table() -> None:
+    for (_, tasks), figure in PAPER_UNSUPERVISED.items():
+        assert figure == printed("table1", "CompILE", tasks, "boundary_accuracy")

@@ -6,8 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-from compile_il.model_files import load
-from compile_il.training_log import read_log
+from compile_il.model.files import load
+from compile_il.training.log import read_log
 from tests.cli.processes import (
     Process,
     assert_clean,

@@ -12,8 +12,8 @@ import pytest
 
 from compile_il.cli import main
 from compile_il.cli.console import command_line
-from compile_il.training_log import read_log
-from compile_il.under_way import Stopped
+from compile_il.training.log import read_log
+from compile_il.training.loop import Stopped
 from tests.cli.conftest import SETTINGS
 from tests.cli.processes import assert_same_parameters, checkpoint_names
 from tests.cli.typed import refuses
@@ -46,7 +46,7 @@ def test_damaged_checkpoints_and_the_way_out(
     folder = run / "checkpoints" / latest
     model = (run / "model" / "model.safetensors").read_bytes()
     every = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in every[:: len(every) // 4]:  # tests/test_checkpoints.py damages all of them
+    for path in every[:: len(every) // 4]:  # tests/training/test_checkpoints.py damages all of them
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
         message = refuses(train(symbols, run, "--resume"), capsys)
@@ -107,7 +107,7 @@ def test_stopping_names_the_command(
         def fit(*_: Any, **__: Any) -> None:
             raise error
 
-        monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", fit)
+        monkeypatch.setattr(importlib.import_module("compile_il.training.fit"), "fit", fit)
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 130
@@ -131,8 +131,8 @@ def test_demonstrations_may_have_more_tasks_than_segments(
     def fit(demos: Any, **_: Any) -> None:
         made.append(demos)
 
-    monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", fit)
-    monkeypatch.setattr("compile_il.training_log.read_log", lambda _: [])
+    monkeypatch.setattr(importlib.import_module("compile_il.training.fit"), "fit", fit)
+    monkeypatch.setattr("compile_il.training.log.read_log", lambda _: [])
     main(train("grid-pickup", tmp_path, "--num-segments", "1", "--num-tasks", "5"))
     main(train("grid-pickup", tmp_path, "--num-segments", "1"))
     assert (made[0].kind, made[0].num_tasks, made[0].max_steps) == ("pickup", 5, 42)
@@ -144,8 +144,10 @@ def test_demonstrations_may_have_more_tasks_than_segments(
 @pytest.mark.parametrize("word", ["unknown", "None"])
 def test_the_number_of_segments_may_be_unknown(word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = []
-    monkeypatch.setattr(importlib.import_module("compile_il.fit"), "fit", lambda *_, config, **__: given.append(config))
-    monkeypatch.setattr("compile_il.training_log.read_log", lambda _: [])
+    monkeypatch.setattr(
+        importlib.import_module("compile_il.training.fit"), "fit", lambda *_, config, **__: given.append(config)
+    )
+    monkeypatch.setattr("compile_il.training.log.read_log", lambda _: [])
     main(train("grid-pickup", tmp_path, "--num-segments", word))
     assert given[0].num_segments is None
 

@@ -16,15 +16,15 @@ from rich.console import Console
 
 import compile_il as cil
 from compile_il.cli import main
-from compile_il.cli.evaluate import score_table
+from compile_il.cli.show import score_table
 from compile_il.config import Config
-from compile_il.evaluate import Evaluation, score_model
-from compile_il.metrics import Scores, score_labels, step_labels
+from compile_il.data.segments import Segments
+from compile_il.evaluation.evaluate import Evaluation, score_model
+from compile_il.evaluation.metrics import Scores, score_labels, step_labels
 from compile_il.report import page
-from compile_il.segments import Segments
 from compile_il.worlds import make_world, with_num_tasks
 from tests.cli.typed import fails, refuses
-from tests.exact.small import model_for
+from tests.inference.exact.small import model_for
 
 RELAXED = Config(inference="relaxed", num_segments=2, num_skills=2, hidden_dim=4, num_maps=1)
 
@@ -152,7 +152,7 @@ def test_report_shows_the_curves_of_the_run(
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-@pytest.mark.filterwarnings("ignore::compile_il.counts.CountWarning")
+@pytest.mark.filterwarnings("ignore::compile_il.data.segment_counts.CountWarning")
 def test_segment_by_the_other_decoder(
     relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,7 +173,7 @@ def test_other_numbers_of_segments_are_named_where_there_are_some(
 ) -> None:
     """And not where the model has found fewer than there are."""
     scores = score_model(cil.load(relaxed), cil.Demonstrations.load(symbols))._replace(count_accuracy=0.0)
-    monkeypatch.setattr("compile_il.segments.score", lambda *_, **__: scores)
+    monkeypatch.setattr("compile_il.evaluation.metrics.score", lambda *_, **__: scores)
     other = tmp_path / "other.npz"
     cil.demonstrate("symbols", num_demos=4, num_tasks=3, seed=1).save(other)
     for data, named in ((symbols, False), (other, True)):
@@ -181,7 +181,7 @@ def test_other_numbers_of_segments_are_named_where_there_are_some(
         assert ("The truth has other numbers of segments" in " ".join(capsys.readouterr().out.split())) == named
 
 
-@pytest.mark.filterwarnings("ignore::compile_il.counts.CountWarning")
+@pytest.mark.filterwarnings("ignore::compile_il.data.segment_counts.CountWarning")
 def test_what_labels_tell_is_scored_without_them_by_the_same_decoder(
     relaxed: Path, symbols: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,7 +283,7 @@ def test_models_and_demonstrations_that_do_not_fit(
 def test_a_file_that_cannot_be_written_is_told_before_the_work(
     pristine_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["compile_il.evaluate"], "evaluate", None)
+    monkeypatch.setattr(sys.modules["compile_il.evaluation.evaluate"], "evaluate", None)
     out = tmp_path / ("a" * 250)  # with room for its own name, but not for that of a file beside it
     told = refuses(["evaluate", str(pristine_run), "--world", "symbols", "--out", str(out)], capsys)
     assert told == f"{out} cannot be written (File name too long): name a file somewhere else."

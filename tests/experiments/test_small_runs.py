@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compile_il.experiments import (
+from compile_il.data.segments import Segments
+from experiments.ablations import (
     durations,
     first_minute,
     imitation,
@@ -19,8 +20,7 @@ from compile_il.experiments import (
     variants,
     way_points,
 )
-from compile_il.reproduce.scales import SMOKE_SIZES
-from compile_il.segments import Segments
+from experiments.paper.names import SMOKE_SIZES
 
 
 def written(out: Path) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.experiments import plain_toy
-from compile_il.experiments.plain_toy import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
-from compile_il.experiments.symbols import Run, main, until_goal
-from tests.relaxed.alone import soft_segments
+from experiments.toy import plain_loop as plain_toy
+from experiments.toy.compare import Run, main, until_goal
+from experiments.toy.plain_loop import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
+from tests.inference.relaxed.alone import soft_segments
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def runs_of_one_symbol(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("runs_of_one_symbol")
 def test_two_iterations_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the forms of the plain loop that take long, and without compiling anew what other tests have compiled."""
-    monkeypatch.setattr("compile_il.experiments.symbols.SLOWER_FORMS", ())
+    monkeypatch.setattr("experiments.toy.compare.SLOWER_FORMS", ())
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
     out = tmp_path / "symbols.json"
     main(Run(out=out, batch_size=8, betas=((0.2, 0.3),), most=2, num_seeds=2))

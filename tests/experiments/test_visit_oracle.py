@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compile_il.demos import Demonstration, Demonstrations
-from compile_il.experiments.visit_oracle import (
+from compile_il.data.demonstrations import Demonstration, Demonstrations
+from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations.visit_oracle import (
     Beliefs,
     Moves,
     Run,
@@ -21,7 +22,6 @@ from compile_il.experiments.visit_oracle import (
     score_known_number,
     score_unknown_number,
 )
-from compile_il.generate import demonstrate
 from tests.twins.grid_twin import TwinGrid, TwinLevel, level_from_ascii
 
 N, E, S, W = range(4)

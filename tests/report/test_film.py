@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from compile_il.demos import Demonstrations
-from compile_il.report.film import draw_film, png
+from compile_il.data.demonstrations import Demonstrations
 from compile_il.report.runs import Run
+from compile_il.report.scenes import draw_film, png
 
 RNG = np.random.default_rng(0)
 

@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 
 from compile_il.config import Config
-from compile_il.demos import DemonstrationError, Demonstrations
-from compile_il.evaluate import Evaluation
-from compile_il.metrics import Scores, score_boundaries
-from compile_il.model import Model
-from compile_il.report.colors import _oklab, _rgb, ink_on, skill_colors
-from compile_il.report.groups import in_groups
-from compile_il.report.markup import per_cent
-from compile_il.report.names import look_of
-from compile_il.report.page import Shown, render_page, write_report
-from compile_il.report.runs import NUM_SHOWN, certainty, choose, found_runs
-from compile_il.segments import Segments
-from tests.exact.small import SMALL, model_for, small_model, vector_demos
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.segments import Segments
+from compile_il.data.validation import DemonstrationError
+from compile_il.evaluation.evaluate import Evaluation
+from compile_il.evaluation.metrics import Scores, score_boundaries
+from compile_il.model.model import Model
+from compile_il.report.markup import _oklab, _rgb, ink_on, per_cent, skill_colors
+from compile_il.report.page import Shown, in_groups, render_page, write_report
+from compile_il.report.runs import NUM_SHOWN, certainty, choose, found_runs, look_of
+from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
 VOID = {"meta", "br", "img"}
 MAZE = np.zeros((7, 7, 5), np.uint8)

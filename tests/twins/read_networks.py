@@ -9,11 +9,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from compile_il.demos import Demonstrations
-from compile_il.policies import SkillPolicies
-from compile_il.relaxed.recognition import Recognition
-from compile_il.relaxed.skills import RelaxedSkills
-from compile_il.relaxed.termination import Termination
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.inference.relaxed.recognition import Recognition
+from compile_il.inference.relaxed.skills import RelaxedSkills, Termination
+from compile_il.networks.policies import SkillPolicies
 from tests.twins import relaxed_twin as twin
 
 

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.batches import batch_of
 from compile_il.config import Config
-from compile_il.measures import scaling_of, space_of
-from compile_il.new_skills import new_skills
-from compile_il.objectives import make_losses
-from compile_il.policies import CodePolicy
-from compile_il.relaxed.skills import RelaxedSkills
+from compile_il.data.batch import batch_of
+from compile_il.data.spaces import scaling_of, space_of
+from compile_il.inference.engines import make_losses, new_skills
+from compile_il.inference.relaxed.skills import RelaxedSkills
+from compile_il.networks.policies import CodePolicy
 from tests.twins import relaxed_twin as twin
 from tests.twins.read_networks import (
     action_prob,

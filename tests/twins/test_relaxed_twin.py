@@ -13,20 +13,23 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compile_il.log_space import LOG_ZERO
-from compile_il.relaxed.discrete import HardSegments
-from compile_il.relaxed.discrete import segment as discrete_segment
-from compile_il.relaxed.elbo import mixed_log_policy, reconstruction
-from compile_il.relaxed.inference import Inference
-from compile_il.relaxed.masks import end_of, next_segment
-from compile_il.relaxed.objective import LossTerms
-from compile_il.relaxed.prior import first_boundary_prior
-from compile_il.relaxed.recognition import Recognition, read_attentively, read_last
-from compile_il.relaxed.samples import categorical_kl, relax
-from compile_il.relaxed.told import nothing_told
-from tests.relaxed.alone import encode, soft_segments
-from tests.relaxed.alone import infer as relaxed_infer
-from tests.relaxed.untold import untold_terms
+from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.relaxed.decode import HardSegments
+from compile_il.inference.relaxed.decode import segment as discrete_segment
+from compile_il.inference.relaxed.distributions import categorical_kl, first_boundary_prior, relax
+from compile_il.inference.relaxed.objective import LossTerms, mixed_log_policy, reconstruction
+from compile_il.inference.relaxed.recognition import (
+    Inference,
+    Recognition,
+    end_of,
+    next_segment,
+    read_attentively,
+    read_last,
+)
+from compile_il.inference.relaxed.supervision import nothing_told
+from tests.inference.relaxed.alone import encode, soft_segments
+from tests.inference.relaxed.alone import infer as relaxed_infer
+from tests.inference.relaxed.untold import untold_terms
 from tests.twins import relaxed_twin as twin
 from tests.twins.relaxed_twin import TwinParameters
 

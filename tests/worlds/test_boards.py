@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compile_il.worlds import boards
+from compile_il.worlds import bitboard as boards
 from tests.twins.grid_twin import DIRECTIONS, distances, neighbour
 
 SIZE = 6

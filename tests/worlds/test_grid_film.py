@@ -5,7 +5,7 @@ import textwrap
 import jax.numpy as jnp
 import pytest
 
-from compile_il.worlds import GridWorld
+from compile_il.worlds.grid import GridWorld
 from tests.worlds.rollout import film, from_ascii
 
 N, E, S, W, PICK_N, PICK_E, PICK_S, PICK_W = range(8)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from compile_il.generate import draw_episodes
-from compile_il.worlds import Episode, GridWorld
+from compile_il.worlds.demonstrate import draw_episodes
+from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.maze import spanning_tree
+from compile_il.worlds.world import Episode
 from tests.twins.grid_twin import TwinLevel, distances
 from tests.worlds.rollout import draw_levels, to_twin
 

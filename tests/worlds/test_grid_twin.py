@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from compile_il.generate import draw_episodes
-from compile_il.worlds import GridWorld
+from compile_il.worlds.demonstrate import draw_episodes
+from compile_il.worlds.grid import GridWorld
 from tests.twins.grid_twin import TwinGrid, demonstrate
 from tests.worlds.rollout import draw_levels, play, to_twin
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.report.names import look_of
-from compile_il.report.runs import Run
-from compile_il.report.scene import draw_scene
-from compile_il.worlds import GridWindowWorld, GridWorld, WorldError, make_world
+from compile_il.report.runs import Run, look_of
+from compile_il.report.scenes import draw_scene
+from compile_il.worlds import make_world
+from compile_il.worlds.grid import GridWindowWorld, GridWorld
+from compile_il.worlds.world import WorldError
 from tests.worlds.rollout import draw_levels, film, from_ascii, play
 
 N, E, S, W, PICK_N, PICK_E, PICK_S, PICK_W = range(8)

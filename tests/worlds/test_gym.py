@@ -11,9 +11,10 @@ from gymnasium.utils.env_checker import check_env
 from jaxtyping import Array, Int
 
 import compile_il  # noqa: F401 (registers the environments)
-from compile_il.worlds import GridLevel, GridState, GridWindowWorld, GridWorld, ReacherWorld, Step, WorldError
-from compile_il.worlds.gym import env_of
-from compile_il.worlds.show_task import ShowTask
+from compile_il.worlds.grid import GridLevel, GridState, GridWindowWorld, GridWorld
+from compile_il.worlds.gym import ShowTask, env_of
+from compile_il.worlds.reacher import ReacherWorld
+from compile_il.worlds.world import Step, WorldError
 from tests.worlds.rollout import from_ascii
 
 IDS = ("CompILE/GridPickup-v0", "CompILE/GridVisit-v0", "CompILE/GridPickupWindow-v0", "CompILE/Reacher-v0")

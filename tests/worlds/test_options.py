@@ -5,8 +5,11 @@ import math
 import pytest
 
 import compile_il as cil
-from compile_il.worlds import GridWorld, ReacherWorld, SymbolsWorld, WorldError, make_world
-from compile_il.worlds.world import key_of
+from compile_il.worlds import make_world
+from compile_il.worlds.grid import GridWorld
+from compile_il.worlds.reacher import ReacherWorld
+from compile_il.worlds.symbols import SymbolsWorld
+from compile_il.worlds.world import WorldError, key_of
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from compile_il.generate import draw_episodes
-from compile_il.worlds import Episode, ReacherLevel, ReacherWorld
-from compile_il.worlds.reacher import LINK_LENGTH, TARGET_RADIUS, fingertip
+from compile_il.worlds.demonstrate import draw_episodes
+from compile_il.worlds.reacher import LINK_LENGTH, TARGET_RADIUS, ReacherLevel, ReacherWorld, fingertip
+from compile_il.worlds.world import Episode
 from tests.twins.reacher_twin import TwinReacher, TwinReacherLevel
 from tests.worlds.rollout import draw_levels, play
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 import mujoco  # noqa: E402
 
 import compile_il  # noqa: E402, F401 (registers the environments)
-from compile_il.worlds.draw import fingertips  # noqa: E402
+from compile_il.worlds.drawing import fingertips  # noqa: E402
 
 FINGERTIP_TOLERANCE = 2e-4
 """Metres, over a whole episode. A target is 0.05 wide, and an arm at full speed moves its tip 0.04 in one step."""

@@ -7,8 +7,8 @@ import numpy as np
 from scipy import stats
 
 import compile_il as cil
-from compile_il.generate import draw_episodes
-from compile_il.worlds import SymbolsWorld
+from compile_il.worlds.demonstrate import draw_episodes
+from compile_il.worlds.symbols import SymbolsWorld
 
 
 def test_runs_are_distinct_symbols_of_one_to_four() -> None:

@@ -21,15 +21,11 @@ not reported:
     choice = best_on([ChangePoints(view=view) for view in views_for(train)], train, validation)
 """
 
-from compile_il.baselines.baseline import Baseline, Cuts, Segmenter
-from compile_il.baselines.choice import Choice, best_on
-from compile_il.baselines.equal import EqualCuts
+from compile_il.baselines.base import Baseline, Choice, Cuts, Segmenter, best_on, evaluate_cuts
+from compile_il.baselines.change_points import ChangePointCuts, ChangePoints, EqualCuts
 from compile_il.baselines.features import View, views_for
 from compile_il.baselines.hmm import HiddenMarkov, HiddenMarkovCuts
-from compile_il.baselines.ruptures_cuts import ChangePointCuts, ChangePoints
-from compile_il.baselines.scores import evaluate_cuts
-from compile_il.baselines.surprisal import LSTMSurprisal, SurprisalCuts, surprisal_settings
-from compile_il.baselines.vae_bc import vae_bc_settings, without_end
+from compile_il.baselines.learned import LSTMSurprisal, SurprisalCuts, surprisal_settings, vae_bc_settings, without_end
 
 __all__ = [
     "Baseline",

@@ -17,9 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from compile_il.demos import DemonstrationError, Demonstrations
-from compile_il.measures import check_numbering, space_of
-from compile_il.networks import Space
+from compile_il.data import DemonstrationError, Demonstrations
+from compile_il.data.spaces import Space, check_numbering, space_of
 
 Reads = Literal["states", "actions", "both"]
 

@@ -12,11 +12,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from compile_il.baselines.baseline import Cuts, require_demonstrations, strongest
+from compile_il.baselines.base import Cuts, import_baseline_library, require_demonstrations, strongest
 from compile_il.baselines.features import MOST_ROWS, Features, View
-from compile_il.baselines.optional import import_baseline_library
-from compile_il.counts import told_counts
-from compile_il.demos import DemonstrationError, Demonstrations
+from compile_il.data import DemonstrationError, Demonstrations
+from compile_il.data.segment_counts import told_counts
 
 WEAK = 1e-3
 """Weight of priors in steps: as good as none, but a state that loses all its steps has a mean to return to."""

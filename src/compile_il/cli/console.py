@@ -1,4 +1,7 @@
-"""What the commands share: how they print, fail and stop, and which numbers they refuse."""
+"""What the commands share: how they print, fail and stop, and which numbers they refuse.
+
+What the commands that train share: a run that can be interrupted, and words on where it is.
+"""
 
 import contextlib
 import shlex
@@ -10,19 +13,12 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from compile_il.counts import CountWarning
-from compile_il.extras import MissingExtraError
-from compile_il.setting import MAX_SEED
+from compile_il.baselines.base import MissingExtraError
+from compile_il.config import MAX_SEED
+from compile_il.data.segment_counts import CountWarning
 
 
 class Interrupted(KeyboardInterrupt):
@@ -38,9 +34,9 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(words)
 
 
-def command_line(arguments: list[str]) -> str:
-    """Returns what to type into a shell to run this program, the way it was started, with some arguments."""
-    return shlex.join([*_program(), *arguments])
+def command_line(arguments: list[str], program: str = "compile-il") -> str:
+    """Returns what to type into a shell to run a program, the way it was started, with some arguments."""
+    return shlex.join([*(_program() if program == "compile-il" else program.split()), *arguments])
 
 
 def _program() -> list[str]:
@@ -128,3 +124,23 @@ def progress_bar(console: Console) -> Progress:
         TimeRemainingColumn(),
         console=console,
     )
+
+
+@contextlib.contextmanager
+def resumable(out: Path, *, resumed: bool) -> Iterator[None]:
+    """A block that trains in a folder; where Ctrl-C leaves a run there, a person is told how to go on."""
+    from compile_il.training.loop import Stopped
+    from compile_il.training.runs import holds_run
+
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if not holds_run(out):
+            raise
+        where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
+        raise Interrupted(f"{where} To go on", [] if resumed else ["--resume"]) from interrupt
+
+
+def say_where(console: Console, what: str, out: Path) -> None:
+    """Prints where the result is, and how to look at its curves."""
+    say(console, f"{what}: ", (str(out), "bold"), f"; curves: tensorboard --logdir {shlex.quote(str(out))}")

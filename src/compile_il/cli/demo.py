@@ -1,6 +1,13 @@
-"""`compile-il demo`: the whole way once, from demonstrations to skills at work, in a few minutes on two cores."""
+"""`compile-il demo`: the whole way once, from demonstrations to skills at work, in a few minutes on two cores.
+
+The folder of a demo: a new one, or one emptied of what an earlier demo left there and of nothing else.
+"""
 
 import dataclasses
+import json
+import shutil
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,11 +15,73 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import Interrupted, check_numbers, say
-from compile_il.cli.demo_folder import RESULT_FILE, open_demo_folder
+from compile_il.data.files import replace_file
+from compile_il.model.files import CHECKPOINT_FOLDER, CONFIG_FILE, MODEL_FOLDER, RUN_FILE, WEIGHTS_FILE
+from compile_il.training.log import EVENTS_FOLDER, LOG_FILE
 
 if TYPE_CHECKING:
-    from compile_il.demos import Demonstrations
-    from compile_il.evaluate import Evaluation
+    from compile_il.data import Demonstrations
+    from compile_il.evaluation.evaluate import Evaluation
+
+
+MARK = "demo.json"
+"""File that says that a demo made the folder: a page of the same name that somebody else wrote is not replaced."""
+
+
+RESULT_FILE = "result.json"
+"""File with the scores and the time of a demo."""
+
+
+OF_A_WORLD = (
+    RUN_FILE,
+    LOG_FILE,
+    f"{EVENTS_FOLDER}/events.*",
+    f"{CHECKPOINT_FOLDER}/*",
+    f"{MODEL_FOLDER}/{CONFIG_FILE}",
+    f"{MODEL_FOLDER}/{WEIGHTS_FILE}",
+    "unseen-*-tasks.npz",
+    ".*.part*",
+)
+"""Patterns of files that a demo writes into each world's folder; the last is of what a killed one was writing."""
+
+
+def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path], *, overwrite: bool) -> None:
+    """Makes the folder of a demo; what is in it must be a demo's, and is deleted only if that is allowed.
+
+    Args:
+      folder: the folder of the demo.
+      worlds: names of the worlds, each of which has a folder in it.
+      pages: paths of the reports in it.
+      overwrite: whether an earlier demo may be replaced.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise NotADirectoryError(f"{folder} is not a folder: name another one with --out.")
+    worlds, files = list(worlds), [MARK, RESULT_FILE, *(page.name for page in pages), ".*.part"]
+    if folder.exists() and any(folder.iterdir()):
+        _check_ours(folder, [*files, *(f"{world}/{name}" for world in worlds for name in OF_A_WORLD)])
+        if not overwrite:
+            raise FileExistsError(f"{folder} holds a demo: pass --overwrite to replace it, or name another with --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in folder.iterdir():
+        if entry.name in worlds:
+            shutil.rmtree(entry)
+        elif entry.is_file() and entry.name != MARK:
+            entry.unlink()
+    with replace_file(folder / MARK) as temporary:
+        temporary.write_text(json.dumps({"worlds": worlds}) + "\n")
+
+
+def _check_ours(folder: Path, patterns: list[str]) -> None:
+    """Raises an error if anything in the folder, however deep, is not what a demo writes."""
+    marked = (folder / MARK).exists()
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            continue  # what is in it counts
+        name = path.relative_to(folder).as_posix()
+        known = any(fnmatchcase(name, pattern) for pattern in patterns)
+        if not (marked and known) or path.is_symlink():
+            raise FileExistsError(f"{path} was written by no demo: move it away, or name another folder with --out.")
+
 
 DEMO_WORLDS: dict[str, dict[str, Any]] = {
     "grid-pickup": {"num_skills": 32, "num_iterations": 1000},
@@ -20,6 +89,11 @@ DEMO_WORLDS: dict[str, dict[str, Any]] = {
 }
 """Settings of training by world. Boundaries are right after 400 iterations; skills that can be run need more of them,
 and more skills."""
+
+
+PAPER_UNSUPERVISED = {("reacher", 3): "62.0 ± 4.5", ("reacher", 5): "41.7 ± 8.0"}
+"""The paper's boundary accuracy without labels (table 1, CompILE), as text, by world and number of tasks."""
+
 TEST_TASKS = (3, 5)
 """Numbers of tasks to score on. Training sees lists of three; lists of five are longer than any it has seen."""
 
@@ -57,9 +131,8 @@ class Demo:
             raise Interrupted("before the demo was complete. To start it again", more) from interrupt
 
     def _run_worlds(self, console: Console) -> None:
-        from compile_il.cli.evaluate import score_table
-        from compile_il.reproduce.paper import PAPER_UNSUPERVISED
-        from compile_il.results import Measurement
+        from compile_il.cli.show import score_table
+        from compile_il.evaluation.results import Measurement
 
         measurement = Measurement()
         scores: dict[str, Evaluation] = {}
@@ -83,11 +156,10 @@ class Demo:
         say(console, f"{measurement.seconds:.0f} s in all. Look at ", (pages, "bold"))
 
     def _run_world(self, console: Console, world: str) -> "dict[str, Evaluation]":
-        from compile_il.evaluate import evaluate
-        from compile_il.fit import fit
+        from compile_il.evaluation.evaluate import evaluate
         from compile_il.report.page import Shown, write_report
-        from compile_il.reproduce.paper import PAPER_UNSUPERVISED
-        from compile_il.training_log import read_log
+        from compile_il.training.fit import fit
+        from compile_il.training.log import read_log
 
         folder = self.out / world
         settings = DEMO_WORLDS[world]
@@ -110,8 +182,8 @@ class Demo:
 
     def _unseen(self, world: str, tasks: int) -> "Demonstrations":
         """Makes the very demonstrations that `evaluate` scores, and saves them in a file."""
-        from compile_il.evaluate import TEST_SEED
-        from compile_il.generate import demonstrate
+        from compile_il.evaluation.evaluate import TEST_SEED
+        from compile_il.worlds.demonstrate import demonstrate
 
         demos = demonstrate(world, num_demos=self.num_demos, num_tasks=tasks, seed=TEST_SEED)
         demos.save(self.out / world / f"unseen-{tasks}-tasks.npz", overwrite=True)

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.demos import Demonstration, Demonstrations
+from compile_il.data import Demonstration, Demonstrations
 from compile_il.report.markup import count, per_cent, stretched, styled, tag, text, tooltip
-from compile_il.report.names import Look, action_name, task_icon, task_name
-from compile_il.report.runs import MAX_COLUMNS, Run, column_edges, few_runs
+from compile_il.report.runs import MAX_COLUMNS, Look, Run, action_name, column_edges, few_runs, task_icon, task_name
 
 _NARROW_PIXELS, _WIDE_PIXELS = 300, 760
 """Pixels along a timeline on a phone or in one of two columns, and in a card that takes the whole width."""

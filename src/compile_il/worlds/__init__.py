@@ -4,10 +4,9 @@ import dataclasses
 import difflib
 from typing import Any, TypeVar
 
-from compile_il.worlds.grid import GridLevel, GridState, GridWorld
+from compile_il.worlds.grid import GridLevel, GridState, GridWindowWorld, GridWorld
 from compile_il.worlds.reacher import ReacherLevel, ReacherState, ReacherWorld
 from compile_il.worlds.symbols import SymbolsLevel, SymbolsState, SymbolsWorld
-from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError, check_whole
 
 __all__ = [
@@ -32,7 +31,9 @@ __all__ = [
     "with_num_tasks",
 ]
 
+
 AnyWorld = TypeVar("AnyWorld", bound=World)
+
 
 WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
     "grid-pickup": GridWorld(kind="pickup"),

@@ -2,6 +2,8 @@
 
 Seen through a window, the grid world is `CompILE/GridPickupWindow-v0` and `CompILE/GridVisitWindow-v0`.
 A thin edge: every rule is in the world's pure functions; here one episode at a time is stepped on the CPU.
+
+A wrapper that shows the task beside what is seen: other libraries learn from observations, not `info`.
 """
 
 import abc
@@ -16,18 +18,22 @@ from gymnasium import spaces
 from jaxtyping import Array, UInt32
 from numpy.typing import NDArray
 
-from compile_il.worlds import draw
-from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWorld
+from compile_il.worlds import drawing as draw
+from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWindowWorld, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
 from compile_il.worlds.text import grid_text, reacher_text
-from compile_il.worlds.window import GridWindowWorld
 from compile_il.worlds.world import ActingWorld, Reward, Step, WorldError, key_of
 
 NO_TASK = -1
 """Value of the current task in `info` once all tasks are done."""
 
+
 RenderMode = Literal["rgb_array", "ansi"]
+
+
 Action = TypeVar("Action")
+
+
 AnyWorld = TypeVar("AnyWorld", bound=ActingWorld)
 
 
@@ -283,3 +289,29 @@ def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
     env = GridEnv(render_mode=render_mode)
     env._enter(world)
     return env
+
+
+class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Wrapper with observations {"observation": what is seen, "task": the current task, one-hot over types}.
+
+    Once all tasks are done, no entry is 1. `gymnasium.wrappers.FlattenObservation` makes one vector of both.
+
+    Args:
+      env: one of this package's worlds, or a wrapper of one, such as `compile_il.rl.skill_env.SkillEnv`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]):
+        super().__init__(env)
+        world: Any = getattr(env.unwrapped, "world", None)
+        if not isinstance(env.unwrapped, WorldEnv) or not hasattr(world, "num_types"):
+            raise WorldError(f"{env} has no task to show: wrap one of compile_il's worlds.")
+        self._world_env, self._num_types = env.unwrapped, int(world.num_types)
+        task = spaces.Box(0, 1, (self._num_types,), np.float32)
+        self.observation_space = spaces.Dict({"observation": env.observation_space, "task": task})
+
+    def observation(self, observation: Any) -> dict[str, Any]:
+        """Observation of the wrapped environment together with the current task."""
+        task = np.zeros(self._num_types, np.float32)
+        remaining = np.asarray(self._world_env.level.tasks)[int(self._world_env.state.task_index) :]
+        task[remaining[:1]] = 1.0
+        return {"observation": observation, "task": task}

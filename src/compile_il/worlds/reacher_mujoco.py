@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.worlds.glyphs import COLORS
+from compile_il.worlds.drawing import COLORS
 from compile_il.worlds.gym import ReacherEnv, RenderMode
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_RADIUS, TIME_STEP, ReacherWorld
 from compile_il.worlds.world import Reward

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.worlds.draw import arm_joints
+from compile_il.worlds.drawing import arm_joints
 from compile_il.worlds.reacher import LINK_LENGTH
 
 WALL, FLOOR, PLAYER = "#", ".", "@"

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, Shaped
 
-from compile_il.setting import MAX_SEED
+from compile_il.config import MAX_SEED
 
 Reward = Literal["dense", "sparse"]
 

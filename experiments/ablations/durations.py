@@ -1,0 +1,124 @@
+"""What the duration factor costs and what it is good for, with the default sizes on any machine.
+
+Costs: boundary accuracy on the three worlds, with and without it. Good for: demonstrations in which one policy explains
+everything, because tasks always come in the same order, and which are cut into more segments than they have events, so
+that likelihood does not say where the last cut belongs. Of those there are two kinds: `fixed-order`, of about 20 steps,
+and `fixed-order-short`, of about 10, in which segments are so short that the Poisson itself expects some of one step.
+
+python -m experiments.ablations.durations --data fixed-order --out results/durations-fixed-order.json
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tyro
+
+from compile_il.config import Config
+from compile_il.data import Demonstrations
+from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, score_model
+from compile_il.evaluation.results import Measurement
+from compile_il.inference.exact.skills import Skills
+from compile_il.model.model import Model
+from compile_il.training.sources import make_source
+from compile_il.training.trainer import Trainer, train_all
+from compile_il.worlds import GridWorld
+from compile_il.worlds.demonstrate import demonstrate
+
+
+class FixedOrder(NamedTuple):
+    """Kind of demonstrations that pick up the same two objects in the same order, to be cut into three segments."""
+
+    size: int
+    """Cells along a side of the grid."""
+    shortest: int
+    """Fewest steps of a demonstration that is kept."""
+    longest: int
+    """Most steps of a demonstration that is kept."""
+
+
+FIXED_ORDERS = {"fixed-order": FixedOrder(16, 16, 24), "fixed-order-short": FixedOrder(10, 3, 42)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Train with several weights of the duration factor, on several kinds of data."""
+
+    out: Path
+    """Result file."""
+    data: tuple[str, ...] = ("grid-pickup", "grid-visit", "reacher", *FIXED_ORDERS)
+    """Names of worlds, and fixed-order or fixed-order-short."""
+    weights: tuple[float | None, ...] = (0.0, None, 1.0)
+    """Weights of the duration factor; None is learned, as by default."""
+    num_iterations: int = 3000
+    """Number of training steps."""
+    num_seeds: int = 5
+    """Number of models for each weight and kind of data."""
+    num_test: int = 1024
+    """Number of demonstrations that models are scored on."""
+
+
+def main(run: Run) -> None:
+    """Trains and scores all models, and writes the result file."""
+    measurement = Measurement()
+    figures: dict[str, Any] = {}
+    for name in run.data:
+        kind = FIXED_ORDERS.get(name)
+        source = fixed_order_demos(kind, 4000, VALIDATION_SEED) if kind else name
+        test = (
+            fixed_order_demos(kind, run.num_test, TEST_SEED)
+            if kind
+            else demonstrate(name, num_demos=run.num_test, seed=TEST_SEED)
+        )
+        figures[name] = {}
+        for weight in run.weights:
+            config = Config(num_iterations=run.num_iterations, num_seeds=run.num_seeds, duration_weight=weight)
+            key = "learned" if weight is None else str(weight)
+            models = train_all(Trainer(config, make_source(source, config)))
+            figures[name][key] = [describe(model, test) for model in models]
+            print(name, key, _means(figures[name][key]), flush=True)
+    config_json = dataclasses.asdict(run) | {"out": run.out.name}
+    measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
+
+
+def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrations:
+    """Makes demonstrations that pick up the types 0 and 1, in this order, in levels that hold one of each."""
+    world = GridWorld(kind="pickup", num_tasks=2, num_types=2, num_objects=2, distinct_types=True, size=kind.size)
+    demos = demonstrate(world, num_demos=8 * num_demos, seed=seed)  # half are in order, and not all of a good length
+    assert demos.truth.codes is not None, "worlds know their codes"
+    fits = (kind.shortest <= demos.lengths) & (demos.lengths <= kind.longest)
+    kept = [i for i, codes in enumerate(demos.truth.codes) if fits[i] and codes.tolist() == [0, 1]]
+    assert len(kept) >= num_demos, "enough are drawn"
+    return demos[np.array(kept[:num_demos])]
+
+
+def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
+    """Returns the weight, boundary scores, and the shares of demonstrations with a one-step segment, found and true."""
+    found, true = model.segment(demos), demos.truth.boundaries
+    scores = score_model(model, demos)
+    assert true is not None, "worlds know their boundaries"
+    learned = model.skills.durations if isinstance(model.skills, Skills) else None
+    return {
+        "weight": float(learned.weight) if learned else float(model.settled.duration_weight or 0.0),
+        "boundary_accuracy": scores.boundary_accuracy,
+        "f1": scores.f1,
+        "true_boundaries_found": float(
+            np.mean(np.concatenate([np.isin(t, f) for t, f in zip(true, found.boundaries, strict=True)]))
+        ),
+        "with_one_step_segment": _one_step(found.boundaries, demos.lengths),
+        "with_one_step_segment_in_truth": _one_step(true, demos.lengths),
+    }
+
+
+def _one_step(boundaries: Any, lengths: Any) -> float:
+    ends = zip(boundaries, lengths, strict=True)
+    return float(np.mean([np.diff([0, *inner, length]).min() == 1 for inner, length in ends]))
+
+
+def _means(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {name: round(float(np.mean([row[name] for row in rows])), 4) for name in rows[0]}
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Run))

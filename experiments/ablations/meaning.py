@@ -1,0 +1,143 @@
+"""Whether skills mean something: how well they agree with the things that tasks are about, in several ways of training.
+
+The paper finds its codes specific to places instead of things. Here is what was tried against it, each with the same
+sizes and number of skills as there are things:
+
+- `plain`: nothing.
+- `weak actions`: a likelihood in which the termination rule weighs ten times as much as actions do.
+- `merged`: more skills, of which those whose policies are most alike are then called the same.
+- `labels`: one demonstration in a hundred comes with the codes of its segments in order.
+- `effects`: each skill has a change of its own that it makes where it ends (`compile_il.inference.exact.effects`).
+- `effects, untrained`: the same before anything is learned, which tells what is due to where effects begin.
+
+Of each, the seed with the best held-out likelihood is what one would keep, and is reported as such.
+
+python -m experiments.ablations.meaning --world grid-pickup --out results/meaning-grid-pickup.json
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+
+from compile_il.config import Config
+from compile_il.data import UNKNOWN, Demonstrations
+from compile_il.data.batch import batch_of
+from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, label_scores, score_model
+from compile_il.evaluation.metrics import Labels
+from compile_il.evaluation.results import Measurement
+from compile_il.inference.exact.skills import Skills
+from compile_il.model.model import Model
+from compile_il.training.sources import make_source, training_world
+from compile_il.training.trainer import Trainer, train_all
+from compile_il.worlds.demonstrate import demonstrate
+
+NUM_THINGS = 10
+"""Number of object types of a grid, and of targets of the reacher."""
+MANY_SKILLS = 32
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "weak actions": {"termination_weight": 10.0},
+    "merged": {"num_skills": MANY_SKILLS},
+    "labels": {},
+    "effects": {"effects": True},
+    "effects, untrained": {"effects": True, "num_iterations": 1, "learning_rate": 1e-12},
+}
+"""Settings of each way of training, by its name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Train in several ways in one world."""
+
+    world: str
+    """Name of the world."""
+    out: Path
+    """Result file."""
+    ways: tuple[str, ...] = tuple(WAYS)
+    """Names of the ways of training."""
+    num_iterations: int = 3000
+    """Number of training steps."""
+    num_seeds: int = 5
+    """Number of models of each way."""
+    num_demos: int = 20_000
+    """Number of demonstrations for the way with labels; the others get fresh ones."""
+    share_labelled: float = 0.01
+    """Share of the demonstrations for the way with labels that come with codes."""
+    num_test: int = 1024
+    """Number of demonstrations that all models are scored on."""
+
+
+def main(run: Run) -> None:
+    """Trains and scores all models; writes the result file after each way."""
+    measurement = Measurement()
+    test = demonstrate(run.world, num_demos=run.num_test, seed=TEST_SEED)
+    figures: dict[str, Any] = {}
+    config_json = dataclasses.asdict(run) | {"out": run.out.name, "settings": WAYS, "test_seed": TEST_SEED}
+    for way in run.ways:
+        config = Config(**{"num_iterations": run.num_iterations, "num_seeds": run.num_seeds} | WAYS[way])
+        source: Demonstrations | str = labelled(run) if way == "labels" else run.world
+        figures[way] = train_and_score(source, config, test, merge=way == "merged")
+        print(way, {name: figures[way]["kept"][name] for name in ("agreement", "nmi", "boundary_accuracy")}, flush=True)
+        measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
+
+
+def labelled(run: Run) -> Demonstrations:
+    """Makes demonstrations of which a few come with the codes of their segments in order."""
+    world = training_world(run.world, num_tasks=3)
+    demos = demonstrate(world, num_demos=run.num_demos, seed=VALIDATION_SEED)
+    truth = demos.truth
+    assert truth.codes is not None, "worlds know their codes"
+    told = round(run.share_labelled * len(demos))
+    codes = [list(c) if i < told and len(c) == 3 else [UNKNOWN] * 3 for i, c in enumerate(truth.codes)]
+    return demos.with_labels(segment_codes=codes)
+
+
+def train_and_score(
+    source: Demonstrations | str, config: Config, test: Demonstrations, *, merge: bool
+) -> dict[str, Any]:
+    """Trains; returns scores of each seed, and of the one with the best held-out likelihood."""
+    trainer = Trainer(config, make_source(source, config))
+    models = train_all(trainer)
+    held_out = trainer.source.held_out.with_labels()
+    rows = [describe(model, held_out, test, merge=merge) for model in models]
+    best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
+    return {"seeds": rows, "kept": rows[best] | {"seed": best}}
+
+
+def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, merge: bool) -> dict[str, float]:
+    """Returns all scores of one model; its skills are merged into groups first if asked for."""
+    labels: Labels = model.segment(test).labels
+    if merge:
+        group = merged(model, held_out)
+        labels = [group[part] for part in labels]
+    likelihood = float(model.segment(held_out).log_likelihood.mean())
+    return {
+        **label_scores(labels, test),
+        **score_model(model, test)._asdict(),
+        "held_out_log_likelihood": likelihood,
+    }
+
+
+def merged(model: Model, demos: Demonstrations) -> NDArray[np.int64]:
+    """Returns the group of each skill; skills that rate the actions of the same steps alike share a group."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    assert isinstance(model.skills, Skills), "of the exact engine"
+    batch = jax.tree.map(jnp.asarray, batch_of(demos, int(demos.num_frames), demos.max_length))
+    scores = np.asarray(model.skills.score_steps(batch).log_policy)
+    real = np.arange(demos.max_length) < demos.lengths[:, None]
+    rated = np.exp(scores[real])  # a probability: what is hopeless under both is no difference
+    distance = np.sqrt(np.mean((rated[:, :, None] - rated[:, None]) ** 2, axis=0))
+    tree = linkage(squareform(distance, checks=False), method="average")
+    return fcluster(tree, NUM_THINGS, criterion="maxclust").astype(np.int64)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Run))

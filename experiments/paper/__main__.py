@@ -1,0 +1,174 @@
+"""Trains and scores the models of the paper's tables and figures: `python -m experiments.paper NAME`."""
+
+import contextlib
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import tyro
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from compile_il.cli import run_program
+from compile_il.cli.console import Interrupted, say
+from experiments.paper.names import PaperName, PictureFormat, Scale, StudyName
+from experiments.paper.tables import PAPERS, Cells, interval_cells, study_cells
+
+if TYPE_CHECKING:
+    from experiments.paper.studies import Study
+
+Names = StudyName | Literal["all"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Train and score, or look at, the models of a table or a figure of the paper, of both engines.
+
+    python -m experiments.paper table1 --scale short
+
+    What is interrupted goes on where it was when it is started again, and what is done is not done again. Numbers go
+    to --results, figures are drawn into --work. A page with tables and figures of all that has been run is made by
+
+    python -m experiments.paper.page PAGE.md --results results
+    """
+
+    name: Annotated[Names, tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
+    """table1, table2, table3, figure4, figure5, figure7, qualitative, or all of these; or classic, methods without
+    networks, which need no accelerator, but two hours."""
+    scale: Scale = "short"
+    """smoke: two steps of tiny networks; short: minutes on one accelerator; paper: the paper's iterations."""
+    results: Annotated[Path, tyro.conf.arg(aliases=["--out"])] = Path("results")
+    """Folder of the result files."""
+    work: Path = Path("runs/reproduce")
+    """Folder for what is under way, and for drawings."""
+    pictures: PictureFormat = "png"
+    """Format of the drawings; svg and pdf are sharp at any size."""
+    jobs: int = 1
+    """Models under way at once, each in a process of its own; they share the accelerator."""
+    so_far: bool = False
+    """Run nothing; show and write what is done by now, for one NAME."""
+
+    def run(self, console: Console) -> None:
+        """Checks first what can go wrong, then runs the parts, and writes one file for each name."""
+        from experiments.paper.run import alone_at_work, check_libraries, check_result
+        from experiments.paper.studies import make_study
+
+        if self.jobs < 1:
+            raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
+        if self.so_far and self.name == "all":
+            raise ValueError("--so-far shows one table or figure: name it.")
+        names = get_args(PaperName) if self.name == "all" else (self.name,)
+        studies = [make_study(name, self.scale) for name in names]
+        for study in studies:
+            check_result(self.results / f"{study.name}.json", study, self.scale)
+            if not self.so_far:
+                check_libraries(study, self.scale, self.work)
+        self._tell_of_processors(console)
+        # What is done so far can be shown while another command goes on.
+        with contextlib.nullcontext() if self.so_far else alone_at_work(self.work, self.scale):
+            if self.jobs > 1 and not self.so_far:
+                self._run_several(names)
+            for study in studies:
+                self._reproduce(console, study)
+
+    def _tell_of_processors(self, console: Console) -> None:
+        """Says that models of the paper's sizes take days where there is no accelerator; smoke and classic need none.
+
+        With several jobs it is theirs to look for an accelerator: to look is to take some of its memory.
+        """
+        if self.scale == "smoke" or self.name == "classic" or self.so_far or self.jobs > 1:
+            return
+        import jax
+
+        if jax.default_backend() == "cpu":
+            words = (
+                f" {self.scale} is meant for an accelerator, and there is none here: what takes minutes on one takes "
+                "days. --scale smoke, with --results of its own, shows how it goes."
+            )
+            say(console, ("note:", "bold yellow"), words)
+
+    def _reproduce(self, console: Console, study: "Study") -> None:
+        from compile_il.training.loop import Stopped
+        from experiments.paper.run import reproduce
+
+        out = self.results / f"{study.name}.json"
+        try:
+            result = reproduce(
+                study,
+                self.scale,
+                work=self.work,
+                out=out,
+                say=lambda words: say(console, words),
+                so_far=self.so_far,
+            )
+        except Stopped as stopped:
+            raise Interrupted(f"{stopped.where} To go on", []) from stopped
+        except KeyboardInterrupt as stopped:
+            raise Interrupted("what was done is saved. To go on", []) from stopped
+        intervals = interval_cells(result)
+        for cells in (study_cells(result), *([intervals] if intervals else [])):
+            for table in cell_tables(f"{study.name}, {self.scale}", cells, console.width):
+                console.print(table, "")
+        say(console, f"{study.name}: ", (str(out), "bold"))
+        for drawing in self._draw(result, out):
+            say(console, f"{study.name}: ", (str(drawing), "bold"))
+
+    def _draw(self, result: dict[str, Any], source: Path) -> list[Path]:
+        from experiments.paper.figures import pictures_of, save_picture
+
+        folder = self.work / self.scale / "images"
+        folder.mkdir(parents=True, exist_ok=True)
+        return [save_picture(picture, folder, source, self.pictures) for picture in pictures_of(result)]
+
+    def _run_several(self, names: tuple[StudyName, ...]) -> None:
+        from experiments.paper.jobs import jobs_left, run_several
+
+        try:
+            run_several(jobs_left(names, self.scale, self.work), self.jobs)
+        except KeyboardInterrupt as stopped:
+            raise Interrupted("all is saved. To go on", []) from stopped
+
+
+def cell_tables(title: str, cells: Cells, width: int) -> list[Table]:
+    """Returns a study's table for a terminal: where it is too wide, several below each other with the same rows."""
+    columns = list(zip(cells.headings, *cells.rows, strict=True))
+    widths = [max(len(word) for word in [*heading.split(), *column]) for heading, *column in columns]
+    blocks: list[list[int]] = [[]]
+    for group in _groups(cells.headings):
+        together = [0, *blocks[-1], *group]
+        if blocks[-1] and sum(widths[number] + 2 for number in together) > width:
+            blocks.append([])
+        blocks[-1] += group
+    tables: list[Table] = []
+    for block in blocks:
+        table = Table(title=None if tables else title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for number in (0, *block):
+            # A heading may take several lines; what stands below it may not.
+            table.add_column(cells.headings[number], justify="right" if number else "left", width=widths[number])
+        for row in cells.rows:
+            table.add_row(*(row[number] for number in (0, *block)))
+        tables.append(table)
+    return tables
+
+
+def _groups(headings: list[str]) -> list[list[int]]:
+    """Returns the numbers of columns that belong together: the paper's stands before ours."""
+    groups: list[list[int]] = []
+    for number, heading in enumerate(headings[1:], start=1):
+        if groups and headings[number - 1] == f"{PAPERS}{heading}":
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs `python -m experiments.paper` with the arguments that were typed."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    run_program(Reproduce, "python -m experiments.paper", "Tables and figures of the paper.", typed)
+
+
+if __name__ == "__main__":
+    main()

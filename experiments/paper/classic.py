@@ -1,0 +1,135 @@
+"""Methods of segmentation that are older than networks, as parts of a study, on the same levels as everything else.
+
+Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). What each looks at, states,
+actions or both, and the model's number of states are chosen on validation levels; each seed then fits it to other
+demonstrations. All are told how many segments there are. Needs the extra `baselines`, and no accelerator.
+"""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, evaluate_cuts, views_for
+from compile_il.baselines.base import import_baseline_library
+from compile_il.config import Config
+from compile_il.data import Demonstrations
+from compile_il.data.files import replace_file
+from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, true_counts
+from compile_il.model.model import Model
+from compile_il.worlds.demonstrate import demonstrate
+from experiments.paper.names import SMOKE_SIZES, SMOKE_TEST, Scale
+from experiments.paper.parts import Part, Say, hash_of
+
+NUM_VALIDATION = 256
+Method = Literal["equal lengths", "change points", "change points, kernel", "hidden Markov model"]
+LIBRARIES: dict[Method, tuple[str, ...]] = {
+    "change points": ("ruptures",),
+    "change points, kernel": ("ruptures",),
+    "hidden Markov model": ("hmmlearn.hmm", "threadpoolctl", "sklearn.cluster"),
+}
+"""Modules that a method needs, from the extra `baselines`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OlderPart(Part):
+    """One older method in one world. There is no network: of the part's config only the number of seeds counts."""
+
+    method: Method = "equal lengths"
+    num_train: int = 1000
+    """Number of demonstrations, of three tasks, that the method is fitted to."""
+    num_restarts: int = 5
+    """Number of trainings of the hidden Markov model, of which the most likely is kept."""
+    num_states: tuple[int, ...] = (10, 32)
+    """Numbers of states of the hidden Markov model, to choose from: as many as CompILE has skills, and more, since a
+    skill that is more than one constant state needs several."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the part as plain values for JSON; of its config, only the number of seeds."""
+        plain = super().to_json() | {"num_states": list(self.num_states), "num_seeds": self.config.num_seeds}
+        return {name: value for name, value in plain.items() if name != "config"}
+
+    @property
+    def needs_models(self) -> bool:
+        """False: older methods have no models to be trained before they are measured."""
+        return False
+
+    def check_libraries(self) -> None:
+        """Raises an error if a library is missing that the method needs."""
+        for name in LIBRARIES.get(self.method, ()):
+            import_baseline_library(name)
+
+    def at_scale(self, scale: Scale) -> Self:
+        """Returns the same part; there are no networks to be larger or smaller, but smoke has few demonstrations."""
+        if scale != "smoke":
+            return self
+        few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}
+        return dataclasses.replace(self, config=Config(num_seeds=SMOKE_SIZES["num_seeds"]), **few)
+
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """Fits the method, and returns the settings chosen and the scores."""
+        del models
+        return compare(self, folder, say)
+
+
+def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
+    """Returns the settings of the method to choose from."""
+    views = views_for(demos)
+    settings: dict[Method, list[Baseline]] = {
+        "equal lengths": [EqualCuts()],
+        "change points": [ChangePoints("dynp", view) for view in views],
+        "change points, kernel": [ChangePoints("kernel", view) for view in views],
+        "hidden Markov model": [
+            HiddenMarkov(number, part.num_restarts, view=view) for number in part.num_states for view in views
+        ],
+    }
+    return settings[part.method]
+
+
+def compare(part: OlderPart, folder: Path, say: Say) -> dict[str, Any]:
+    """Returns the settings that are best on validation levels, and their scores with each seed's training set.
+
+    What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
+    """
+    kept = folder / f"fits-{hash_of(part.to_json())}"
+    validation = demonstrate(part.world, num_demos=min(NUM_VALIDATION, part.num_test), seed=VALIDATION_SEED)
+    first = _training_set(part, 0)
+    settings = candidates(part, first)
+
+    def quality(number: int) -> float:
+        return best_on([settings[number]], first, validation).f1
+
+    qualities = [keep(kept / f"choice-{number}.json", quality, number) for number in range(len(settings))]
+    chosen = settings[qualities.index(max(qualities))]
+    say(f"{part.name}: {chosen}")
+    tests = {
+        str(tasks): demonstrate(part.world, num_demos=part.num_test, num_tasks=tasks, seed=TEST_SEED)
+        for tasks in part.test_tasks
+    }
+
+    def score_seed(seed: int) -> dict[str, Any]:
+        fitted = chosen.fit(_training_set(part, seed))
+        return {
+            tasks: evaluate_cuts(fitted.segment(demos, true_counts(demos)), demos)._asdict()
+            for tasks, demos in tests.items()
+        }
+
+    seeds = [keep(kept / f"seed-{seed}.json", score_seed, seed) for seed in range(part.config.num_seeds)]
+    return {"chosen": str(chosen), "scores": {tasks: [seed[tasks] for seed in seeds] for tasks in tests}}
+
+
+def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
+    """Returns what a JSON file holds; calls `make(number)` and writes the file if there is none that can be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return json.loads(path.read_text())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = make(number)
+    with replace_file(path) as temporary:
+        temporary.write_text(json.dumps(made))
+    return made
+
+
+def _training_set(part: OlderPart, seed: int) -> Demonstrations:
+    return demonstrate(part.world, num_demos=part.num_train, seed=seed)

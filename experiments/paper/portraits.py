@@ -1,0 +1,231 @@
+"""Models to be looked at: their soft segments, and each of their skills at work (paper, "Qualitative results").
+
+One skill at work in the grid world until it says stop (paper, appendix "Qualitative results").
+
+How much each step of a demonstration belongs to each segment, as either engine sees it.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.nn import logsumexp
+from jaxtyping import Array, Bool, Float, Int
+
+from compile_il.data import Demonstrations
+from compile_il.data.batch import Batch, batch_of
+from compile_il.evaluation.evaluate import TEST_SEED
+from compile_il.evaluation.execute import Actor, run_codes
+from compile_il.inference.exact.constraints import Known, segment_codes_of
+from compile_il.inference.exact.objective import score_batch
+from compile_il.inference.exact.recursion import end_probs, exactly, forward, tables_of
+from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
+from compile_il.inference.exact.skills import Skills
+from compile_il.inference.records import StepScores
+from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
+from compile_il.inference.relaxed.skills import RelaxedSkills
+from compile_il.inference.relaxed.supervision import counts_in, told_in
+from compile_il.model.model import Model
+from compile_il.worlds import make_world
+from compile_il.worlds.demonstrate import demonstrate, draw_levels
+from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridLevel, GridWorld
+from compile_il.worlds.text import grid_text
+from compile_il.worlds.world import key_of
+from experiments.paper.names import EARLY, Scale
+from experiments.paper.parts import Part, Say
+
+
+class SkillRun(NamedTuple):
+    """What one skill did, from the start of a level until it stopped or the episode was over."""
+
+    cells: Int[Array, " times"]
+    """Cell of the player at each time, row * size + column; it stands still from the end on."""
+    num_steps: Int[Array, ""]
+    stopped: Bool[Array, ""]
+    """Whether the skill said stop; else the episode ended first."""
+    taken: Bool[Array, " num_objects"]
+    """Which objects were picked up."""
+
+
+def run_skill(skills: Actor, world: GridWorld, level: GridLevel, skill: Int[Array, ""]) -> SkillRun:
+    """Runs a skill as the paper's agent does: until its termination probability exceeds 0.5, or the episode ends.
+
+    In a world of one pick-up the first object that is taken ends the episode, whichever it is.
+    """
+    run = run_codes(skills, world, level, skill[None], jnp.array(1))
+    return SkillRun(run.states.player, run.num_steps, run.num_done == 1, ~run.states.present[-1])
+
+
+@eqx.filter_jit
+def run_on_levels(skills: Actor, world: GridWorld, levels: Any, skill: Int[Array, ""]) -> SkillRun:
+    """Runs one skill on many levels at once, by `run_skill`."""
+    return jax.vmap(lambda level: run_skill(skills, world, level, skill))(levels)
+
+
+@eqx.filter_jit
+def relaxed_segment_probs(
+    skills: RelaxedSkills,
+    batch: Batch,
+    gumbel: Float[Array, "B M times"],
+    temperature: float,
+    readout: Readout,
+) -> Float[Array, "B M T"]:
+    """P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t), with F_i the cumulative sum of q(b_i) (paper, "Soft segment masks").
+
+    Without noise and at temperature 1 these are the masks of q itself; with noise those of one relaxed sample, as
+    training sees them.
+    """
+    told = told_in(batch, counts_in(batch, gumbel.shape[1]), gumbel.shape[1])
+    found = infer_all(
+        skills.recognition,
+        skills.read(batch).inputs,
+        jnp.asarray(batch.lengths),
+        gumbel,
+        told.ends,
+        temperature=temperature,
+        readout=readout,
+    )
+    return jnp.exp(found.log_segments[..., :-1])
+
+
+@eqx.filter_jit
+def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segments: int) -> Float[Array, "B M T"]:
+    """P(b_{i-1} <= t < b_i | a, s) for each segment i of each demonstration, all segmentations summed out."""
+    steps, known = score_batch(skills, batch)
+    return jax.vmap(posterior_segments, in_axes=(0, None, 0, None))(steps, priors, known, num_segments)
+
+
+def posterior_segments(steps: StepScores, priors: Priors, known: Known, num_segments: int) -> Float[Array, "M T"]:
+    """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
+    by_skill = segment_values(centre(steps, known.length).steps, priors, known)
+    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(known, num_segments))
+    alphas = forward(values, num_segments)
+    ends = end_probs(alphas, values, known.length, exactly(num_segments, num_segments))
+    reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)
+    return jnp.maximum(reached[:-1] - reached[1:], 0.0)[:, :-1]
+
+
+def no_noise(batch: Batch, num_segments: int) -> Float[Array, "B M times"]:
+    """Returns zeros to be used in place of Gumbel noise, which gives the boundaries of q itself."""
+    return jnp.zeros((batch.lengths.shape[0], num_segments, batch.boundary_labels.shape[1] + 1))
+
+
+TASK = "heart"
+"""Object that is picked up in the one demonstration whose inferred skill is reported, as in the paper."""
+
+
+MOST_STEPS = NUM_RL_STEPS
+"""Most steps of a skill: by then an agent's episode would be over. The grid has 64 cells to walk on."""
+
+
+NUM_SEARCHED = 256
+"""Number of demonstrations that are searched for one of `TASK`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnPart(Part):
+    """A model that is drawn rather than scored; `num_test` levels show where its skills stop."""
+
+    early: bool = False
+    """Whether the model is looked at early in training, for its soft segments alone."""
+
+    def at_scale(self, scale: Scale) -> Self:
+        """Returns the same part with the scale's sizes; one model is enough to look at."""
+        sized = super().at_scale(scale)
+        # So early the rate has not begun to fall: these are the very first steps of it.
+        few = max(sized.config.num_iterations // EARLY, 1)
+        early: dict[str, Any] = {"num_iterations": few, "cooldown": 0.0} if self.early else {}
+        return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, **early))
+
+    def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
+        """Returns the portrait of the first seed's model."""
+        del folder
+        return portray(self, models[0], say)
+
+
+def portray(part: DrawnPart, model: Model, say: Say) -> dict[str, Any]:
+    """Returns all that drawings of a model show, as plain values."""
+    portrait = {"segments": portray_segments(model, part.world, part.test_tasks[0])}
+    if not part.early:
+        portrait |= portray_skills(model, part.world, part.num_test)
+    say(f"{part.name}: looked at")
+    return {"portrait": portrait}
+
+
+def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]:
+    """Returns boundaries and tasks of the first unseen demonstration, and each step's probability of each segment."""
+    demos = demonstrate(world, num_demos=1, num_tasks=num_tasks, seed=TEST_SEED)
+    truth = demos.truth
+    assert truth.boundaries is not None, "worlds know their boundaries"
+    assert truth.codes is not None, "worlds know their tasks"
+    told = {"boundaries": truth.boundaries[0].tolist(), "tasks": truth.codes[0].tolist()}
+    found = segment_probs(model, demos, num_tasks)
+    return told | {name: np.asarray(probs, float).round(4).tolist() for name, probs in found.items()}
+
+
+def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dict[str, Any]:
+    """Returns P(step t belongs to segment i) for the first demonstration; of relaxed inference, for one sample too."""
+    batch: Batch = batch_of(demos, demos.num_frames, demos.max_length)
+    if not isinstance(model.skills, RelaxedSkills):
+        priors = model.priors(demos.max_length)
+        return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
+    quiet = no_noise(batch, num_segments)
+    noise = draw_gumbel(key_of(TEST_SEED), *quiet.shape[1:])
+    config = model.config
+    temperature = config.final_temperature or config.temperature
+    return {
+        "probs": relaxed_segment_probs(model.skills, batch, quiet, 1.0, config.readout)[0],
+        "sample": relaxed_segment_probs(model.skills, batch, quiet + noise, temperature, config.readout)[0],
+    }
+
+
+def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
+    """Returns each skill's run on one level, the skill found in the demonstration of `TASK`, and where skills stop."""
+    world = make_world(name, num_tasks=1, max_steps=MOST_STEPS)
+    assert isinstance(world, GridWorld), "skills are drawn on grids"
+    demos = demonstrate(world, num_demos=NUM_SEARCHED, seed=TEST_SEED)
+    assert demos.truth.codes is not None, "worlds know their tasks"
+    chosen = [codes[0] for codes in demos.truth.codes].index(OBJECT_NAMES.index(TASK))
+    drawn = draw_levels(world, key_of(TEST_SEED), max(num_levels, NUM_SEARCHED))
+    # The level of the demonstration, then those that are counted: one program runs them all.
+    levels = jax.tree.map(lambda leaf: jnp.concatenate([leaf[chosen : chosen + 1], leaf[:num_levels]]), drawn)
+    skills = []
+    for skill in range(model.config.num_skills):
+        runs = jax.tree.map(np.asarray, run_on_levels(model.skills, world, levels, jnp.asarray(skill)))
+        example, counted = (jax.tree.map(lambda leaf, rows=rows: leaf[rows], runs) for rows in (0, slice(1, None)))
+        skills.append(describe_run(example, drawn.object_cells[chosen]) | describe_runs(counted, world.size))
+    demo = demos[chosen : chosen + 1]
+    return {
+        "level": grid_text(demo.observations[0][0]).splitlines(),
+        "task": TASK,
+        "found": int(model.segment(demo, 1).skills[0][0]),
+        "num_levels": num_levels,
+        "skills": skills,
+    }
+
+
+def describe_run(run: SkillRun, object_cells: Int[Array, " num_objects"]) -> dict[str, Any]:
+    """Describes one run: the cells walked over, whether the skill ended it, and the cell of what was picked up."""
+    taken = np.asarray(object_cells)[np.asarray(run.taken)]
+    return {
+        "path": np.asarray(run.cells)[: int(run.num_steps) + 1].tolist(),
+        "stopped": bool(run.stopped),
+        "taken": int(taken[0]) if len(taken) else None,
+    }
+
+
+def describe_runs(runs: SkillRun, size: int) -> dict[str, Any]:
+    """Describes many runs: in how many the skill said stop, in how many with something picked up, where, and when."""
+    stopped = np.asarray(runs.stopped)
+    cells = np.asarray(runs.cells)[stopped, -1]
+    steps = np.asarray(runs.num_steps)[stopped]
+    return {
+        "num_stopped": int(stopped.sum()),
+        "num_stopped_with_object": int((stopped & np.asarray(runs.taken).any(axis=1)).sum()),
+        "mean_steps": round(float(steps.mean()), 2) if len(steps) else None,
+        "terminations": np.bincount(cells, minlength=size * size).tolist(),
+    }

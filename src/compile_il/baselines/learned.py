@@ -1,0 +1,170 @@
+"""LSTM surprisal, the paper's baseline for boundaries: cut where an action comes as a surprise.
+
+Appendix "Segmentation baseline (LSTM surprisal)": a policy with a memory learns to predict actions,
+
+    max_θ Π_t P(a_t | a_{0..t-1}, s_{0..t}),
+
+and the boundaries of M segments are the M - 1 steps at which this probability is lowest. The encoder of states is
+CompILE's, and the LSTM has as many units.
+
+That is the exact engine with one segment, one skill and policies that remember, so it is trained as all else is, many
+seeds at once, on data or on a world's fresh demonstrations.
+
+VAE-BC, the paper's baseline for imitation: the whole demonstration in one Gaussian code of 32 numbers.
+
+It is CompILE with a single segment (M = 1), trained by `cil.fit` as any other model:
+
+    world = training_world("grid-pickup", num_tasks=3)      # one segment, but lists of three tasks
+    model = cil.fit(world, config=vae_bc_settings(config))
+    evaluate(without_end(model), "grid-pickup", num_tasks=5, ...)
+
+It finds no boundaries; it is there for reconstruction, exact match and online success.
+
+Settings of baselines that are trained as CompILE is, beside the model that they are compared with.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from compile_il.baselines.base import Cuts, require_demonstrations, strongest
+from compile_il.config import Config, special_settings
+from compile_il.data import Demonstrations
+from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
+from compile_il.data.segment_counts import told_counts
+from compile_il.inference.exact.skills import Skills
+from compile_il.inference.relaxed.skills import RelaxedSkills
+from compile_il.inference.segmenter import DivergedError
+from compile_il.model.model import Model
+from compile_il.model.running import AnySkills
+from compile_il.training.fit import fit
+from compile_il.training.sources import training_world
+from compile_il.worlds import World
+
+
+def with_defaults(config: Config) -> Config:
+    """Returns settings with the same sizes and training; those of one kind of inference only are as by default."""
+    return dataclasses.replace(config, **special_settings())
+
+
+def as_trained(demos: Demonstrations | str | World, config: Config) -> Demonstrations | World:
+    """Returns what these settings are trained on; the name of a world becomes that world with a task per segment."""
+    return training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
+
+
+NEGLIGIBLE = 1e-6
+"""Weight of the termination rule, which is not part of this model: its gradient must not shape what the LSTM learns."""
+
+
+SIGMA_FLOOR = 0.05
+"""Least spread of continuous actions. CompILE's is larger to keep boundaries from decay; this model learns none."""
+
+
+_DEMOS_PER_CALL = 256
+
+
+def surprisal_settings(config: Config) -> Config:
+    """Returns the baseline's settings, with the sizes and the training of a model that it is compared with."""
+    return dataclasses.replace(
+        with_defaults(config),
+        inference="exact",
+        num_segments=1,
+        num_skills=1,
+        recurrent=True,
+        duration_weight=0.0,
+        termination_weight=NEGLIGIBLE,
+        sigma_floor=SIGMA_FLOOR,
+        supervision="none",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LSTMSurprisal:
+    """The paper's baseline LSTM surprisal, with the sizes, iterations and learning rate of a CompILE model."""
+
+    config: Config = dataclasses.field(default_factory=Config)
+    """Settings of the CompILE model; a world that is given by its name has as many tasks as these have segments."""
+
+    def fit(self, demos: Demonstrations | str | World) -> "SurprisalCuts":
+        """Learns to predict actions; of several seeds, the one that predicts held-out ones best is kept."""
+        model = fit(as_trained(demos, self.config), config=surprisal_settings(self.config), progress=False)
+        return SurprisalCuts(model)
+
+
+@dataclasses.dataclass(frozen=True)
+class SurprisalCuts:
+    """A trained policy, which cuts demonstrations at the actions that surprise it."""
+
+    model: Model
+    """Trained with `surprisal_settings`."""
+
+    def __post_init__(self) -> None:
+        skills = self.model.skills
+        if not isinstance(skills, Skills) or skills.num_skills > 1 or skills.policies.eyes.memory is None:
+            raise ValueError("LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings.")
+
+    def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
+        """Cuts each demonstration into as many segments as told, where actions have the least probability."""
+        require_demonstrations(demos)
+        self.model.check_spaces(demos)
+        counts = told_counts(num_segments, demos)
+        rows = zip(self.log_probs(demos), counts, strict=True)
+        return Cuts([strongest(-log_probs, int(count) - 1) for log_probs, count in rows], None)
+
+    def log_probs(self, demos: Demonstrations) -> list[NDArray[np.float32]]:
+        """Returns log P(a_t | a_{0..t-1}, s_{0..t}) of each step t, for each demonstration."""
+        found = []
+        for first in range(0, len(demos), _DEMOS_PER_CALL):
+            part = demos[first : first + _DEMOS_PER_CALL]
+            rows = rows_filled_up(len(part), min(_DEMOS_PER_CALL, len(demos)))
+            table = np.asarray(_read(self.model.skills, rounded_batch(part, rows, demos.max_length)))
+            found += [table[i, :length] for i, length in enumerate(part.lengths)]
+        if any(np.isnan(row).any() for row in found):
+            raise DivergedError("The probabilities are not numbers: training diverged. Lower learning_rate.")
+        return found
+
+
+@eqx.filter_jit
+def _read(skills: AnySkills, batch: Batch) -> Float[Array, "B T"]:
+    return skills.score_steps(batch).log_policy[..., 0].astype(jnp.float32)
+
+
+CODE_DIM = 32
+"""Entries of the code, which has a Gaussian prior of zero mean and unit variance (paper, "Baselines")."""
+
+
+NEVER = -1e9
+"""Logit of stopping that no network's output makes up for."""
+
+
+def vae_bc_settings(config: Config) -> Config:
+    """Returns the baseline's settings, with the sizes and the training of a model that it is compared with.
+
+    Where that one is trained by relaxed inference, the code's β is the same too, and so is where the code is read.
+    """
+    return dataclasses.replace(
+        with_defaults(config),
+        inference="relaxed",
+        num_segments=1,
+        codes="gaussian",
+        code_dim=CODE_DIM,
+        beta_codes=config.beta_codes,
+        readout=config.readout,
+        supervision="none",
+    )
+
+
+def without_end(model: Model) -> Model:
+    """Returns the same model with skills that never stop, as the paper runs this baseline: until the episode ends."""
+    skills = model.skills
+    if not isinstance(skills, RelaxedSkills):
+        raise ValueError("Only models of relaxed inference have a termination policy to be taken away.")
+    bias = skills.termination.head.layers[-1].bias
+    assert bias is not None, "heads are made with a bias"
+    unending = eqx.tree_at(lambda s: s.termination.head.layers[-1].bias, skills, jnp.full_like(bias, NEVER))
+    return dataclasses.replace(model, skills=unending)

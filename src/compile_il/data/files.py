@@ -1,0 +1,235 @@
+"""Files are written beside their place and then renamed, so that nobody ever sees half of one.
+
+Demonstrations in npz files: NumPy arrays in a zip archive, without pickle.
+
+Fields of format 1:
+
+    format_version            1
+    fields                    names of all other fields, so that none is lost unnoticed
+    frames actions lengths    as in `Demonstrations.from_packed`
+    num_actions               if actions are discrete
+    true_boundaries           of all episodes end to end, `num_true_boundaries` for each, if known
+    true_codes                of all episodes end to end, `num_true_codes` for each, if known
+    label_boundaries          one number per step, if there are labels
+    label_codes               one number per step, if there are labels
+
+Format 2 adds, and is written only where it is needed:
+
+    label_segments            codes of segments of all episodes end to end, `num_label_segments` for each
+"""
+
+import contextlib
+import os
+import secrets
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.ragged import Ragged
+from compile_il.data.validation import INTEGERS, DemonstrationError, check_counts
+
+
+def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """Returns the path if a file may be written there; else raises, before the work is done. Links are followed."""
+    target = Path(path)
+    file = _behind_links(target)
+    folder = file.parent
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is not a folder: no file can be written into it; name another folder.")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder}: make it first, or write somewhere else.")
+    if target.exists() and not overwrite:
+        raise FileExistsError(
+            f"{target} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
+        )
+    try:
+        _make_beside(file).unlink()  # rights say too little: where all is read only, or under /proc, nobody can write
+    except OSError as error:
+        raise OSError(f"{target} cannot be written ({error.strerror}): name a file somewhere else.") from error
+    return target
+
+
+@contextlib.contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """Yields a temporary file in the same folder, which takes the place of `path` once the block ends well.
+
+    Where `path` is a link, the link stays, and what it points at is replaced.
+    """
+    path = _behind_links(path)
+    temporary = _make_beside(path)
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _make_beside(path: Path) -> Path:
+    """Makes an empty file beside `path`, with a name of its own and the rights of any new file."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    # Not by `tempfile`, whose files are their owner's alone: to widen their rights one must know the umask, which can
+    # only be read by setting it, for all threads.
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return temporary
+
+
+def _behind_links(path: Path) -> Path:
+    """The regular file, there already or not yet, to which a path leads; an error where it leads to another thing."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file to write.")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} is a device, a pipe or a socket, which is never replaced: name a file to write.")
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise FileExistsError(f"{path} is a link that leads back to itself: delete it, or name another file.")
+    return target
+
+
+def _flush(path: Path) -> None:
+    # A rename may reach the disk before the bytes do, and a power cut in between would leave an empty file.
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+FORMAT_VERSION = 2
+
+
+SUFFIX = ".npz"
+
+
+REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
+
+
+def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """Returns the path that `save` will write, with a suffix; raises an error if it will not be able to."""
+    if not os.fspath(path):
+        raise FileNotFoundError(f"The path is empty: name a file to write, such as demos{SUFFIX}.")
+    path = Path(path)
+    if path.is_dir() or path.name in ("", ".."):
+        raise IsADirectoryError(f"{path} is a folder: name a file to write, such as {path / 'demos'}{SUFFIX}.")
+    return check_target(path if path.suffix else path.with_name(path.name + SUFFIX), overwrite=overwrite)
+
+
+def save(demos: Demonstrations, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Writes demonstrations to a file that is either complete or not there. See `Demonstrations.save`."""
+    path = target_path(path, overwrite=overwrite)
+    with replace_file(path) as unfinished, open(unfinished, "wb") as file:
+        np.savez_compressed(file, **_to_fields(demos))
+    return path
+
+
+def load(path: str | os.PathLike[str]) -> Demonstrations:
+    """Reads demonstrations from a file and checks them. See `Demonstrations.load`."""
+    path = Path(path)
+    if not path.suffix and not path.exists():
+        path = path.with_name(path.name + SUFFIX)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    try:
+        return _from_fields(_read_fields(path))
+    except DemonstrationError as error:
+        raise DemonstrationError(f"Cannot load {path}: {error}") from error
+
+
+def _to_fields(demos: Demonstrations) -> dict[str, Any]:
+    storage = demos.storage
+    fields = {
+        "format_version": np.array(1 if storage.label_segments is None else FORMAT_VERSION),
+        "frames": storage.observations.values,
+        "actions": storage.actions.values,
+        "lengths": demos.lengths,
+    }
+    if storage.num_actions is not None:
+        fields["num_actions"] = np.array(storage.num_actions)
+    for name in ("true_boundaries", "true_codes", "label_segments"):
+        lists: Ragged | None = getattr(storage, name)
+        if lists is not None:
+            fields |= {name: lists.values, f"num_{name}": lists.counts}
+    if storage.label_boundaries is not None and storage.label_codes is not None:
+        fields |= {
+            "label_boundaries": storage.label_boundaries.values,
+            "label_codes": storage.label_codes.values,
+        }
+    fields["fields"] = np.array(list(fields))
+    return fields
+
+
+def _from_fields(fields: dict[str, np.ndarray]) -> Demonstrations:
+    version = _number(fields, "format_version")
+    if version > FORMAT_VERSION:
+        raise DemonstrationError(
+            f"it has format {version}, and this compile-il reads up to {FORMAT_VERSION}. Upgrade compile-il."
+        )
+    _check_listed(fields)
+    actions = _field(fields, "actions")
+    discrete = "num_actions" in fields or actions.dtype.kind in INTEGERS
+    demos = Demonstrations.from_packed(
+        _field(fields, "frames"),
+        actions,
+        _field(fields, "lengths"),
+        num_actions=_number(fields, "num_actions") if discrete else None,
+    )
+    demos = demos.with_truth(_lists(fields, "true_boundaries"), _lists(fields, "true_codes"))
+    if any(name in fields for name in ("label_boundaries", "label_codes", "label_segments")):
+        boundaries, codes = (_cut(fields, f"label_{name}", demos.lengths) for name in ("boundaries", "codes"))
+        demos = demos.with_labels(boundaries, codes, _lists(fields, "label_segments"))
+    return demos
+
+
+def _check_listed(fields: dict[str, np.ndarray]) -> None:
+    """Refuses a file that has lost an optional field: it would read as one that never had it."""
+    listed = {str(name) for name in _field(fields, "fields").ravel()}
+    for name in sorted(listed):
+        _field(fields, name)
+    if unlisted := set(fields) - listed - {"fields"}:
+        raise DemonstrationError(f"the field {min(unlisted)!r} is not among those listed. {REMEDY}")
+
+
+def _lists(fields: dict[str, np.ndarray], name: str) -> list[np.ndarray] | None:
+    return _cut(fields, name, _field(fields, f"num_{name}")) if name in fields else None
+
+
+def _cut(fields: dict[str, np.ndarray], name: str, counts: np.ndarray) -> list[np.ndarray]:
+    """A field that holds all episodes end to end, as a list with one array per episode."""
+    values = _field(fields, name)
+    if values.ndim != 1 or counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise DemonstrationError(f"the field {name!r}, or what counts its entries, is not a list of integers. {REMEDY}")
+    check_counts(counts, len(values), f"entries in {name!r}")
+    return Ragged(values, counts.astype(np.int64)).parts
+
+
+def _field(fields: dict[str, np.ndarray], name: str) -> np.ndarray:
+    if name not in fields:
+        raise DemonstrationError(f"the field {name!r} is missing. {REMEDY}")
+    return fields[name]
+
+
+def _number(fields: dict[str, np.ndarray], name: str) -> int:
+    value = _field(fields, name)
+    if value.shape != () or value.dtype.kind not in "iu":
+        raise DemonstrationError(
+            f"the field {name!r} is {value.dtype} of shape {value.shape}, not an integer. {REMEDY}"
+        )
+    return int(value)
+
+
+def _read_fields(path: Path) -> dict[str, np.ndarray]:
+    if not zipfile.is_zipfile(path):
+        raise DemonstrationError(f"it is not an npz file, or only the beginning of one. {REMEDY}")
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: np.asarray(archive[name]) for name in archive.files}
+    except Exception as error:  # a damaged archive can fail in any layer below: zip, zlib, NumPy's headers
+        if "Object arrays" in str(error):
+            raise DemonstrationError(
+                "it holds Python objects. Reading those means unpickling, which runs whatever code the "
+                "file's author put there, so it is never done. Store arrays of numbers."
+            ) from error
+        raise DemonstrationError(f"it is damaged ({type(error).__name__}: {error}). {REMEDY}") from error

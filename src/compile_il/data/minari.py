@@ -1,0 +1,233 @@
+"""Demonstrations as Minari datasets, the format that offline reinforcement learning shares its data in.
+
+Observations and actions go into spaces built from the data, rewards are zero, the last step terminates. What
+is known about segments goes into the infos of each episode, under `compile_il`, as arrays of T+1 numbers
+(Minari keeps one info per observation), filled up with `UNKNOWN`:
+
+    true_boundaries     1 where an inner segment starts at step t, else 0
+    true_codes          the codes of the segments, one after the other from entry 0 on
+    label_boundaries    labels of steps 0 to T-1
+    label_codes         labels of steps 0 to T-1
+"""
+
+import importlib
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from jaxtyping import Int, Shaped
+
+from compile_il.data.demonstrations import Demonstration, Demonstrations
+from compile_il.data.labels import UNKNOWN
+from compile_il.data.validation import DemonstrationError
+
+INFO_KEY = "compile_il"
+# HDF5 stores no arrays of width zero. This space has a single point, which says as much: there are no states.
+NO_STATES = Box(0.0, 0.0, (1,), np.float32)
+
+
+def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
+    """Writes demonstrations to the local Minari store, each as terminated at its last step.
+
+    See `Demonstrations.to_minari`.
+    """
+    minari = _import_minari()
+    path = _dataset_path(dataset_id)
+    _check_environment(env_id)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"The Minari dataset {dataset_id} exists already; pass overwrite=True to replace it.")
+    buffers = [_to_buffer(demo) for demo in demos]
+    with _replacing(path), warnings.catch_warnings():
+        # Minari warns of each field about author and environment that is left empty.
+        warnings.filterwarnings("ignore", category=UserWarning, module="minari")
+        minari.create_dataset_from_buffers(
+            dataset_id,
+            buffers,
+            env=env_id,
+            observation_space=_observation_space(demos),
+            action_space=_action_space(demos),
+            description=repr(demos),
+            jpeg_encoding=False,  # JPEG would change the frames
+        )
+
+
+def from_minari(dataset_id: str) -> Demonstrations:
+    """Reads demonstrations from the local Minari store. See `Demonstrations.from_minari`."""
+    minari = _import_minari()
+    _dataset_path(dataset_id)
+    try:
+        dataset = minari.load_dataset(dataset_id, download=False)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"There is no Minari dataset {dataset_id} on this machine; fetch it with "
+            f"'minari download {dataset_id}', or let MINARI_DATASETS_PATH name the folder that holds it."
+        ) from error
+    for name, space in (("observation", dataset.observation_space), ("action", dataset.action_space)):
+        if not isinstance(space, Box | Discrete):
+            raise DemonstrationError(
+                f"The {name} space of the Minari dataset {dataset_id} is {space}; only Box and Discrete are "
+                "taken. Turn its episodes into arrays, and pass those to Demonstrations.from_arrays()."
+            )
+    episodes = list(dataset.iterate_episodes())
+    try:
+        return _from_episodes(episodes, dataset.observation_space, dataset.action_space)
+    except DemonstrationError as error:
+        raise DemonstrationError(f"Cannot use the Minari dataset {dataset_id}: {error}") from error
+
+
+def _import_minari() -> Any:
+    try:
+        for requirement in ("h5py", "PIL"):
+            importlib.import_module(requirement)
+        return importlib.import_module("minari")
+    except ImportError as error:
+        raise ImportError("Minari datasets need an extra: pip install 'compile-il[minari]'") from error
+
+
+def _dataset_path(dataset_id: str) -> Path:
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage import get_dataset_path
+
+    try:
+        parse_dataset_id(dataset_id)
+    except (ValueError, TypeError) as error:
+        # TypeError, about int(), is what Minari raises at an id without a version, or one that is no string.
+        reason = error if isinstance(error, ValueError) else "It has no version."
+        raise DemonstrationError(
+            f"{dataset_id!r} is not a Minari id; one reads namespace/name-v0, where the namespace may be left out, "
+            f"but not be a single letter. Minari says: {reason}"
+        ) from error
+    return get_dataset_path(dataset_id)
+
+
+def _check_environment(env_id: str | None) -> None:
+    if env_id is None:
+        return
+    try:
+        gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        raise DemonstrationError(
+            f"env_id {env_id!r} is not registered with Gymnasium: {error} Import the package that registers it first, "
+            "or leave env_id out."
+        ) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[None]:
+    """Puts the dataset at `path` aside; deletes it when the block succeeds, puts it back when it fails."""
+    if path.exists() and not (path / "data").is_dir():
+        raise FileExistsError(f"{path} is not a Minari dataset, so it is not replaced; choose another id.")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")
+    if path.exists():
+        path.rename(aside)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        if aside.exists():
+            aside.rename(path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _observation_space(demos: Demonstrations) -> gymnasium.Space[Any]:
+    values = demos.storage.observations.values
+    if demos.observation_kind == "symbol":
+        return Discrete(int(values.max()) + 1)
+    if demos.observation_shape == (0,):
+        return NO_STATES
+    if values.dtype == np.uint8:
+        return Box(0, 255, demos.observation_shape, np.uint8)
+    return Box(-np.inf, np.inf, demos.observation_shape, np.float32)
+
+
+def _action_space(demos: Demonstrations) -> gymnasium.Space[Any]:
+    if demos.num_actions is not None:
+        return Discrete(demos.num_actions)
+    return Box(-np.inf, np.inf, demos.storage.actions.values.shape[1:], np.float32)
+
+
+def _to_buffer(demo: Demonstration) -> Any:
+    from minari.data_collector import EpisodeBuffer
+
+    T = len(demo)
+    frames = demo.observations
+    return EpisodeBuffer(
+        observations=np.zeros((T + 1, 1), np.float32) if frames.shape[1:] == (0,) else frames,
+        actions=demo.actions,
+        rewards=np.zeros(T, np.float32),
+        terminations=np.arange(T) == T - 1,
+        truncations=np.zeros(T, bool),
+        infos=_to_infos(demo),
+    )
+
+
+def _to_infos(demo: Demonstration) -> dict[str, Any]:
+    T = len(demo)
+    info = {}
+    if demo.truth.boundaries is not None:
+        info["true_boundaries"] = _fill(T, np.isin(np.arange(T), demo.truth.boundaries))
+    if demo.truth.codes is not None:
+        info["true_codes"] = _fill(T, demo.truth.codes)
+    if demo.labels is not None:
+        info["label_boundaries"] = _fill(T, demo.labels.boundaries)
+        info["label_codes"] = _fill(T, demo.labels.codes)
+    return {INFO_KEY: info} if info else {}
+
+
+def _fill(T: int, values: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " num_frames"]:
+    out = np.full(T + 1, UNKNOWN, np.int32)
+    out[: len(values)] = values
+    return out
+
+
+def _from_episodes(
+    episodes: list[Any], observation_space: Box | Discrete, action_space: Box | Discrete
+) -> Demonstrations:
+    infos = [(episode.infos or {}).get(INFO_KEY, {}) for episode in episodes]
+
+    def column(name: str) -> list[np.ndarray] | None:
+        return [info[name] for info in infos] if all(name in info for info in infos) else None
+
+    starts, codes = column("true_boundaries"), column("true_codes")
+    label_boundaries, label_codes = column("label_boundaries"), column("label_codes")
+    demos = Demonstrations.from_arrays(
+        None
+        if observation_space == NO_STATES
+        else [_observations(e.observations, observation_space) for e in episodes],
+        [_actions(e.actions, action_space) for e in episodes],
+        num_actions=int(action_space.n) if isinstance(action_space, Discrete) else None,
+        boundaries=None if starts is None else [np.flatnonzero(part == 1) for part in starts],
+        codes=None if codes is None else [part[part != UNKNOWN] for part in codes],
+    )
+    return demos.with_labels(
+        None if label_boundaries is None else [part[:-1] for part in label_boundaries],
+        None if label_codes is None else [part[:-1] for part in label_codes],
+    )
+
+
+def _observations(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
+    return values - space.start if isinstance(space, Discrete) else _single(values)
+
+
+def _actions(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
+    """Discrete actions counted from 0; actions in a Box as real numbers, even if it holds whole ones."""
+    if isinstance(space, Discrete):
+        return values - space.start
+    real = _single(values.astype(np.promote_types(values.dtype, np.float32)))
+    return real[:, None] if real.ndim == 1 else real
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """Rounds real numbers to float32: readers of a dataset cannot change columns that are all but constant."""
+    if values.dtype.kind != "f":
+        return values
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return values.astype(np.float32)

@@ -1,0 +1,99 @@
+"""What was found in demonstrations: boundaries and skills, how sure they are, and how they compare with the truth."""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SegmentRow(TypedDict):
+    """One segment that was found, as plain values; see `Segments.rows`."""
+
+    demonstration: int
+    """The index, from 0, of its demonstration among those that were segmented."""
+    segment: int
+    """Its index, from 0, among the segments of that demonstration."""
+    start: int
+    """Its first step."""
+    end: int
+    """The step after its last one: where the next segment starts, or the length of the demonstration."""
+    skill: int | list[float]
+    """Its skill; where codes are Gaussian, the numbers of its code."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Segments:
+    """What was found in some demonstrations; lists with one entry per demonstration."""
+
+    boundaries: list[NDArray[np.int32]]
+    """The inner boundaries: the first step of each segment but the first."""
+    skills: list[NDArray[np.int32]]
+    """The skill of each segment; where codes are Gaussian, a row of numbers for each."""
+    boundary_probs: list[NDArray[np.float32]]
+    """For each step, the posterior probability that a segment starts there."""
+    count_probs: list[NDArray[np.float32]]
+    """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
+    log_likelihood: NDArray[np.float32]
+    """Log-likelihood of the actions; from the recognition model, of the actions together with this segmentation. A
+    score, for comparing demonstrations, or models of the same settings: weights of lengths and of terminations are in
+    it.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Segments) or len(self) != len(other):
+            return False
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self))
+        return all(np.array_equal(one, another) for pair in pairs for one, another in zip(*pair, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Segments({len(self.skills)} demonstrations, {self.num_segments.sum()} segments)"
+
+    def __len__(self) -> int:
+        """Number of demonstrations."""
+        return len(self.skills)
+
+    @property
+    def num_segments(self) -> NDArray[np.int64]:
+        """Number of segments found in each demonstration."""
+        return np.array([len(skills) for skills in self.skills])
+
+    @cached_property
+    def labels(self) -> list[NDArray[np.int32]]:
+        """The skill of each step, as one array for each demonstration."""
+        lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)
+        return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
+
+    def rows(self) -> list[SegmentRow]:
+        """Returns one record of plain values for each segment, in order, for tables: pandas, `csv.DictWriter` or JSON.
+
+        With pandas, `pandas.DataFrame(found.rows())` has the columns demonstration, segment, start, end and skill.
+        """
+        rows: list[SegmentRow] = []
+        for i, (inner, skills, probs) in enumerate(zip(self.boundaries, self.skills, self.boundary_probs, strict=True)):
+            starts = [0, *inner.tolist()]
+            ends = [*starts[1:], len(probs)]
+            for m, (start, end, skill) in enumerate(zip(starts, ends, skills.tolist(), strict=True)):
+                rows.append({"demonstration": i, "segment": m, "start": start, "end": end, "skill": skill})
+        return rows
+
+
+def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segments:
+    """Joins what was found in all parts; `places` are those of their demonstrations, one part after the other."""
+    order = np.argsort(places)
+
+    def joined(name: str) -> list[NDArray[Any]]:
+        entries = [entry for part in parts for entry in getattr(part, name)]
+        return [entries[i] for i in order]
+
+    return Segments(
+        boundaries=joined("boundaries"),
+        skills=joined("skills"),
+        boundary_probs=joined("boundary_probs"),
+        count_probs=joined("count_probs"),
+        log_likelihood=np.array(joined("log_likelihood")),
+    )

@@ -1,0 +1,177 @@
+"""What a segment is worth: the log-probability that skill k takes over at step t' and stops after step t - 1.
+
+With Markov policies and a termination rule the value of a segment is a difference of running sums (`docs/exact.md`):
+
+    l_k(t) = log π_k(a_t | s_t)                 ψ_k(t) = P(skill k stops on arriving from step t)
+    C_k(t) = Σ_{j<t} [ l_k(j) + log(1 - ψ_k(j)) ]
+    E_k(t) = C_k(t) - log(1 - ψ_k(t-1)) + log ψ_k(t-1)
+    S_k(t', t) = E_k(t) - C_k(t') + log p(k) + log p(t - t')
+
+where p(k) is the prior over skills and p(t - t') a factor for the segment's length. What is known about a demonstration
+(`compile_il.inference.exact.constraints`) removes segments that contradict it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Shaped
+
+from compile_il.inference.exact.constraints import Known
+from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import StepScores
+
+
+class Priors(NamedTuple):
+    """Log-factors of a segment's value that do not look at the demonstration: of its skill and of its length."""
+
+    log_skill: Float[Array, " K"]
+    log_duration: Float[Array, " lengths"]
+    """Log-factor of a segment of d steps at entry d; entry 0 is never used, longer segments are impossible."""
+
+
+FAR = -1000.0
+"""Threshold of scores: the part of a score that lies below it is summed separately (`RunningSums`)."""
+
+
+class RunningSums(NamedTuple):
+    """C_k(t) and E_k(t) for t = 0..T, each as a sum of two; E_k(0) is never used.
+
+    A step that a skill explains hopelessly badly must not cost its sums the digits that later segments need. What
+    scores fall below `FAR` is summed apart: between two times without such a step that sum does not change, and the
+    difference is zero exactly.
+    """
+
+    before: Float[Array, "times K"]
+    ended: Float[Array, "times K"]
+    far_before: Float[Array, "times K"]
+    far_ended: Float[Array, "times K"]
+
+
+def running_sums(steps: StepScores) -> RunningSums:
+    """The running sums C_k and E_k, from which every segment's value follows."""
+    near = StepScores(*(jnp.maximum(score, FAR) for score in steps))
+    far = StepScores(*(jnp.minimum(score - FAR, 0.0) for score in steps))
+    return RunningSums(*_sums(near), *_sums(far))
+
+
+def _sums(steps: StepScores) -> tuple[Float[Array, "times K"], Float[Array, "times K"]]:
+    before = jnp.pad(jnp.cumsum(steps.log_policy + steps.log_go, axis=0), ((1, 0), (0, 0)))
+    ended = before[:-1] + steps.log_policy + steps.log_stop
+    return before, jnp.pad(ended, ((1, 0), (0, 0)))
+
+
+class Centred(NamedTuple):
+    """Step scores with the best skill of each step at zero, and what that took from every whole segmentation."""
+
+    steps: StepScores
+    taken: Float[Array, ""]
+
+
+def centre(steps: StepScores, length: Int[Array, ""]) -> Centred:
+    """Takes the largest log-policy of each step out of those of all skills, the same constant for all.
+
+    Every segmentation covers every step once, so all lose the same, and the running sums of the skills that matter stay
+    small: their differences are exact in float32 even after thousands of steps. Padding is set to zero.
+    """
+    real = (jnp.arange(steps.log_policy.shape[0]) < length)[:, None]
+    steps = StepScores(*(jnp.maximum(score, LOG_ZERO) for score in steps))  # a probability of zero has no logarithm
+    best = jnp.max(steps.log_policy, axis=1, keepdims=True)
+    cleaned = StepScores(*(jnp.where(real, score, 0.0) for score in steps))
+    return Centred(
+        cleaned._replace(log_policy=jnp.where(real, steps.log_policy - best, 0.0)), jnp.sum(best, where=real)
+    )
+
+
+class Window(NamedTuple):
+    """Neighbouring times that a row of S_k needs: as many as the longest segment has steps, at most all."""
+
+    first: Int[Array, ""]
+    width: int
+
+    @property
+    def times(self) -> Int[Array, " width"]:
+        """Times in the window."""
+        return self.first + jnp.arange(self.width)
+
+    def of(self, table: Shaped[Array, "times ..."]) -> Shaped[Array, "width ..."]:
+        """Rows of a table at the window's times."""
+        if self.width == table.shape[0]:
+            return table
+        return jax.lax.dynamic_slice_in_dim(table, self.first, self.width)
+
+    def add(self, table: Float[Array, "times ..."], rows: Float[Array, "width ..."]) -> Float[Array, "times ..."]:
+        """A table with `rows` added at the window's times."""
+        if self.width == table.shape[0]:
+            return table + rows
+        return jax.lax.dynamic_update_slice_in_dim(table, self.of(table) + rows, self.first, 0)
+
+
+def window_before(end: Int[Array, ""], num_times: int, priors: Priors) -> Window:
+    """Window that holds all times at which a segment that ends at `end` may start."""
+    width = _width(num_times, priors)
+    return Window(jnp.clip(end - width, 0, num_times - width), width)
+
+
+def window_after(start: Int[Array, ""], num_times: int, priors: Priors) -> Window:
+    """Window that holds all times at which a segment that starts at `start` may end."""
+    width = _width(num_times, priors)
+    return Window(jnp.clip(start + 1, 0, num_times - width), width)
+
+
+def _width(num_times: int, priors: Priors) -> int:
+    longest = priors.log_duration.shape[0] - 1
+    return longest if longest < num_times - 1 else num_times
+
+
+def starts_of(
+    end: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Known
+) -> Float[Array, "width K"]:
+    """S_k(t', t) for one end t and the starts t' of a window: a row that streaming computes and forgets."""
+    return _values(window.times, end, window.of, lambda table: table[end], sums, priors, known)
+
+
+def ends_of(
+    start: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Known
+) -> Float[Array, "width K"]:
+    """S_k(t', t) for one start t' and the ends t of a window."""
+    return _values(start, window.times, lambda table: table[start], window.of, sums, priors, known)
+
+
+def segment_values(steps: StepScores, priors: Priors, known: Known) -> Float[Array, "times times K"]:
+    """S_k(t', t) for all starts t', ends t and skills: the dense table, for short demonstrations."""
+    sums = running_sums(steps)
+    times = jnp.arange(sums.before.shape[0])
+    # Broadcast rather than picked row by row: the gradient of picking is a scatter, which takes accelerators long.
+    return _values(
+        times[:, None], times[None], lambda table: table[:, None], lambda table: table[None], sums, priors, known
+    )
+
+
+def _values(
+    start: Int[Array, "*starts"],
+    end: Int[Array, "*ends"],
+    at_start: Callable[[Array], Array],
+    at_end: Callable[[Array], Array],
+    sums: RunningSums,
+    priors: Priors,
+    known: Known,
+) -> Float[Array, "*times K"]:
+    """S_k(t', t) for starts and ends that broadcast against each other, as rows of tables at them do."""
+    duration = end - start
+    far = at_end(sums.far_ended) - at_start(sums.far_before)
+    values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + _log_duration(duration, priors)[..., None]
+    values = jnp.maximum(values + far, LOG_ZERO)
+    # Inside the segment no boundary is known: none at the steps start + 1 .. end - 1.
+    uncut = at_end(jnp.roll(known.num_cuts, 1).at[0].set(0)) <= at_start(known.num_cuts)
+    cut_well = at_start(known.may_cut) & (at_end(known.may_cut) | (end == known.length))
+    real = (duration >= 1) & (end <= known.length)
+    allowed = at_end(known.num_refused) == at_start(known.num_refused)
+    return jnp.where((uncut & cut_well & real)[..., None] & allowed, values, LOG_ZERO)
+
+
+def _log_duration(duration: Int[Array, "*times"], priors: Priors) -> Float[Array, "*times"]:
+    longest = priors.log_duration.shape[0] - 1
+    factor = priors.log_duration[jnp.clip(duration, 0, longest)]
+    return jnp.where((duration >= 1) & (duration <= longest), factor, LOG_ZERO)

@@ -1,0 +1,143 @@
+"""Skills of the exact engine: K policies π_k(a | s), and the rule ψ_k(s, a, s') that says when each is done."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from compile_il.data.batch import Batch, unpack
+from compile_il.data.spaces import Space
+from compile_il.inference.exact.effects import Effects
+from compile_il.inference.exact.priors import LearnedDurations
+from compile_il.inference.records import StepScores
+from compile_il.networks.embeddings import halved
+from compile_il.networks.policies import Percept, SkillPolicies
+
+
+class Arrival(NamedTuple):
+    """What skills know at one time, and the logit with which each of them would stop there."""
+
+    view: Percept
+    stop_logits: Float[Array, " K"]
+    measured: Float[Array, " D"] | None
+    """How much of each thing there is (`Effects.measure`); None without effects."""
+
+
+class Skills(eqx.Module):
+    """Sub-task policies and a termination rule that looks at a step and at where it led."""
+
+    policies: SkillPolicies
+    stopping: eqx.nn.MLP
+    durations: LearnedDurations | None
+    """What is learned of the Poisson factor on segment lengths, its weight or its rate; None if both are fixed."""
+    effects: Effects | None
+    """The change that each skill makes, by which skills are told apart; None without effects."""
+    space: Space = eqx.field(static=True)
+    num_skills: int = eqx.field(static=True)
+    termination_weight: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        space: Space,
+        policies: SkillPolicies,
+        *,
+        shared_termination: bool,
+        termination_weight: float,
+        durations: LearnedDurations | None,
+        effects: Effects | None = None,
+        key: PRNGKeyArray,
+    ):
+        num_rules = 1 if shared_termination else policies.num_skills
+        hidden_dim = policies.eyes.hidden_dim
+        width = 2 * hidden_dim + policies.actions.width
+        self.policies = policies
+        self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
+        self.durations = durations
+        self.effects = effects
+        self.space, self.num_skills, self.termination_weight = space, policies.num_skills, termination_weight
+
+    def stop_logits(
+        self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
+    ) -> Float[Array, " K"]:
+        """Logits of ψ_k(s, a, s'), the probability that skill k stops after this step."""
+        given = self.policies.actions.vector(action).astype(embedded.dtype)
+        logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
+        return jnp.broadcast_to(logits, (self.num_skills,))
+
+    def score_steps(self, batch: Batch) -> StepScores:
+        """Scores of each step of each demonstration, [B, T, K]; those of padding have no meaning.
+
+        Frame f + 1 is where action f led, so one embedding of each frame serves its own step and the one before.
+        """
+        num_steps = batch.boundary_labels.shape[1]
+        steps = self._score_without_effects(batch, num_steps)
+        if self.effects is None:
+            return steps
+        measured = jax.vmap(self.effects.measure)(jnp.asarray(batch.frames))
+        marks = jax.vmap(self.effects.log_ratio)(jnp.roll(measured, -1, axis=0) - measured)
+        return steps._replace(log_stop=steps.log_stop + unpack(marks, batch, num_steps))
+
+    def _score_without_effects(self, batch: Batch, num_steps: int) -> StepScores:
+        actions = jnp.asarray(batch.actions)
+        if self.policies.eyes.memory is None:
+            embedded = jax.vmap(self.policies.eyes.embedding)(jnp.asarray(batch.frames))
+            rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0))
+            return unpack(rows, batch, num_steps)
+        seen = self.policies.eyes.see_all(batch, num_steps + 1)
+        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], unpack(actions, batch, num_steps), seen[:, 1:])
+
+    def _score_step(
+        self, seen: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
+    ) -> StepScores:
+        logits = self.stop_logits(seen, action, arrived)
+        return StepScores(
+            log_policy=self.policies.log_probs(seen, action),
+            log_stop=self.termination_weight * jax.nn.log_sigmoid(logits),
+            log_go=self.termination_weight * jax.nn.log_sigmoid(-logits),
+        )
+
+    def in_half_precision(self) -> "Skills":
+        """A copy whose networks compute in bfloat16.
+
+        Cells of our worlds are 0 or 1, exact in any precision; the first layer reads vectors as they are; scores stay
+        float32.
+        """
+
+        def networks(skills: Skills) -> tuple[Any, ...]:
+            return skills.policies.eyes, skills.policies.heads, skills.stopping
+
+        return eqx.tree_at(networks, self, halved(networks(self)))
+
+    def begin(self, observation: Shaped[Array, "..."]) -> Arrival:
+        """What is known where the first skill begins; none stops before its first step."""
+        measured = None if self.effects is None else self.effects.measure(observation)
+        # Of a type that is said: a program that is handed this and then what `arrive` gives compiles once.
+        logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
+        return Arrival(self.policies.eyes.open(observation), logits, measured)
+
+    def follow(self, now: Arrival, observation: Shaped[Array, "..."]) -> Arrival:
+        """What is known where one skill has ended and the next begins: the same, so what was seen is remembered."""
+        del observation  # it is what `now` has just seen
+        return now
+
+    def act(self, now: Arrival, skill: Array) -> Shaped[Array, "*A"]:
+        """The most probable action of a skill."""
+        return self.policies.act(now.view.seen, skill)
+
+    def arrive(self, now: Arrival, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Arrival:
+        """What is known after an action has led to an observation."""
+        view = self.policies.eyes.look(now.view, action, observation)
+        logits = self.stop_logits(now.view.seen, action, view.seen)
+        if self.effects is None:
+            return Arrival(view, logits, None)
+        assert now.measured is not None, "effects are looked at from the beginning"
+        measured = self.effects.measure(observation)
+        # The odds of stopping that `score_steps` gives, in which the rule has its weight and effects have theirs.
+        odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
+        return Arrival(view, odds, measured)
+
+    def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
+        """Whether a skill stops here: ψ_k(s, a, s') > 0.5, in which its effect, if modelled, has been weighed."""
+        return now.stop_logits[skill] > 0

@@ -1,0 +1,274 @@
+"""A trained model: it segments demonstrations, and its skills act."""
+
+import dataclasses
+import functools
+import os
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from compile_il.config import NOTHING_TOLD, Config, CountsTold
+from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
+from compile_il.data.batch import Batch, cost_of
+from compile_il.data.demonstrations import not_demonstrations
+from compile_il.data.segment_counts import Counts, counts_by_labels, has_unknown, partly_told_counts, warn_of_counts
+from compile_il.data.segments import Segments
+from compile_il.data.spaces import check_codes
+from compile_il.inference.engines import make_priors
+from compile_il.inference.exact.priors import LearnedRate, log_counts_of
+from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.skills import Skills
+from compile_il.inference.relaxed.skills import RelaxedSkills
+from compile_il.inference.relaxed.supervision import check_usable
+from compile_il.inference.segmenter import (
+    Best,
+    Decoder,
+    Found,
+    decode_by_recognition,
+    decode_exactly,
+    draw_exactly,
+    in_parts,
+)
+from compile_il.model.running import AnySkills, Code, RunningSkill, begin_skill
+from compile_il.worlds.world import key_of
+
+_FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
+
+
+SegmentCount = int | Counts | Literal["unknown"] | None
+"""How many segments to find: one number for all, one for each, "unknown", or None for what labels or training say."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """Skills with the settings they were trained with. Made by `cil.fit` or `cil.load`."""
+
+    skills: AnySkills
+    config: Config
+    """Settings as given: `fit(demos, config=model.config, num_skills=20)` trains a model that differs in that alone."""
+    duration_rate: float
+    """Expected length of a segment in steps, from the settings or from the data; where it was learned, at first."""
+    world: str | None = None
+    """Name of the world that made the demonstrations, if it was one of ours; else None."""
+    counts_told: CountsTold = NOTHING_TOLD
+    """What labels told about the number of segments in training."""
+
+    @functools.cached_property
+    def settled(self) -> Config:
+        """The settings as training used them, with values for defaults that depend on others or on labels."""
+        return self.config.settled(self.counts_told)
+
+    @property
+    def expected_length(self) -> float:
+        """Expected length of a segment in steps: as told, as in the data, or as learned."""
+        learned = self.skills.durations if isinstance(self.skills, Skills) else None
+        return float(learned.rate(self.duration_rate)) if isinstance(learned, LearnedRate) else self.duration_rate
+
+    def __repr__(self) -> str:
+        space, config = self.skills.space, self.settled
+        gaussian = config.codes == "gaussian"
+        skills = f"codes of {config.code_dim} numbers" if gaussian else f"{config.num_skills} skills"
+        match space.observation_shape:
+            case ():
+                observations = f"{space.num_symbols} symbols"
+            case (0,):
+                observations = "no states"
+            case shape:
+                observations = f"{space.observation_kind} {'x'.join(map(str, shape))} observations"
+        actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
+        segments = "any number of" if config.num_segments is None else config.num_segments
+        return f"Model({skills}, {segments} segments, {observations}, {actions} actions, {config.inference})"
+
+    def segment(
+        self,
+        demos: Demonstrations,
+        num_segments: SegmentCount = None,
+        *,
+        decoder: Decoder | None = None,
+        best: Best | None = None,
+        max_segments: int | None = None,
+    ) -> Segments:
+        """Finds boundaries and skills in demonstrations.
+
+        Args:
+          demos: in the same spaces as those the model was trained on; labels they carry are respected.
+          num_segments: how many segments to find, one number or one per demonstration (None where it is not known), or
+            "unknown" to find their number too; by default as many as labels list, and where they do not, what the model
+            was trained with.
+          decoder: "exact" sums over all segmentations; "recognition" asks the recognition model for one segment after
+            the other, as in the paper. By default the one that the model was trained with; a model of relaxed training
+            with categorical codes can be decoded either way.
+          best: what an exact decoder returns: the "boundaries" of which most can be expected to be right, with the most
+            probable skill of each segment, as by default; or the single most probable "path" of boundaries and skills
+            (Viterbi). Where the model has no doubts they are the same.
+          max_segments: the most segments to consider where their number is unknown, if not as in training.
+        """
+        decoder = self.choose_decoder(decoder, best)
+        log_counts = self._counts_to_find(demos, num_segments, decoder, max_segments)
+
+        def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> Found:
+            if decoder == "recognition":
+                assert isinstance(self.skills, RelaxedSkills), "checked before"
+                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.settled.readout)
+            priors = self.priors(batch.boundary_labels.shape[1])
+            return decode_exactly(self.skills, batch, priors, log_counts, best or "boundaries")
+
+        cost = cost_of(self.settled, exactly=decoder == "exact")
+        found = in_parts(find, demos, log_counts, cost, self.settled.num_skills)
+        if isinstance(num_segments, str) or (num_segments is None and self.settled.num_segments is None):
+            warn_of_counts(found.num_segments, demos, max_segments or self.settled.max_segments)
+        return found
+
+    def sample(
+        self,
+        demos: Demonstrations,
+        num_segments: SegmentCount = None,
+        *,
+        seed: int = 0,
+        max_segments: int | None = None,
+    ) -> Segments:
+        """Draws one segmentation of each demonstration from the posterior; other seeds draw others.
+
+        Codes must be categorical: the posterior is that of the exact decoder.
+
+        Args:
+          demos: as for `segment`.
+          num_segments: as for `segment`.
+          seed: chooses the draws.
+          max_segments: as for `segment`.
+        """
+        if self.settled.codes == "gaussian":
+            raise ValueError(
+                "Codes of real numbers cannot be summed over, and so there is no posterior to draw from: use segment, "
+                'or train with codes="categorical".'
+            )
+        if self.settled.forgetful:
+            raise ValueError(f"{_FORGETFUL}, and so there is no posterior to draw from: use segment.")
+        log_counts = self._counts_to_find(demos, num_segments, "exact", max_segments)
+        keys = jax.random.split(key_of(seed), len(demos))
+
+        def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> Found:
+            priors = self.priors(batch.boundary_labels.shape[1])
+            return draw_exactly(self.skills, batch, priors, log_counts, keys[places])
+
+        return in_parts(draw, demos, log_counts, cost_of(self.settled, exactly=True), self.settled.num_skills)
+
+    def _counts_to_find(
+        self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
+    ) -> NDArray[np.float32]:
+        """Log p(M) of each demonstration as a row; refuses demonstrations and arguments that do not go together."""
+        if not isinstance(demos, Demonstrations):
+            raise not_demonstrations(demos)
+        self.check_spaces(demos)
+        check_codes(demos, self.settled)
+        asked = num_segments
+        if asked is None:
+            trained_with = self.settled.num_segments
+            asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
+        some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
+        if some_unknown and decoder == "recognition":
+            instead = "" if self.settled.codes == "gaussian" else ', or decoder="exact"'
+            raise ValueError(
+                f"The recognition model must be told how many segments there are: pass their number{instead}."
+            )
+        if max_segments is not None and not some_unknown:
+            raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
+        counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
+        if decoder == "recognition" and demos.labels is not None:
+            check_usable(demos.labels, counts.argmax(axis=1))
+        return counts
+
+    def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
+        """Starts a skill at an observation; it then acts and is told where that led, until it is done."""
+        return begin_skill(self.skills, self.config, observation, skill)
+
+    def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
+        """The most probable action of a skill that begins at an observation."""
+        return self.begin(observation, skill).act()
+
+    def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: Code) -> bool:
+        """Whether a skill stops on arriving, after its action at `observation` led to `arrived`.
+
+        The termination policy of relaxed training remembers a skill's earlier steps too: there, this is the answer for
+        a skill that began at `observation`, and `begin` is the way to run one for longer.
+        """
+        return self.begin(observation, skill).arrive(action, arrived)
+
+    def choose_decoder(self, decoder: Decoder | None = None, best: Best | None = None) -> Decoder:
+        """Returns the decoder asked for, or the model's own; refuses what does not go with the model or with `best`."""
+        if decoder is not None and decoder not in get_args(Decoder):
+            raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
+        if best is not None and best not in get_args(Best):
+            raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
+        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.settled.codes == "gaussian"
+        decoder = decoder or ("recognition" if relaxed else "exact")
+        if decoder == "recognition" and not relaxed:
+            raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
+        if decoder == "exact" and gaussian:
+            raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
+        if decoder == "exact" and self.settled.forgetful:
+            raise ValueError(f'{_FORGETFUL}: pass decoder="recognition".')
+        if best is not None and decoder == "recognition":
+            instead = "leave it out" if gaussian else 'leave it out, or pass decoder="exact"'
+            raise ValueError(f"best has no meaning for the recognition model: {instead}.")
+        return decoder
+
+    def log_counts(
+        self,
+        demos: Demonstrations,
+        num_segments: int | Counts | str,
+        max_segments: int | None = None,
+        *,
+        some_empty: bool = False,
+    ) -> NDArray[np.float32]:
+        """The prior log p(M) over the number of segments, a row per demonstration; with `some_empty` M may exceed T."""
+        if not isinstance(num_segments, str):
+            given = partly_told_counts(num_segments, demos, some_empty=some_empty)
+        elif num_segments == "unknown":
+            given = np.full(len(demos), UNKNOWN)
+        else:
+            raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
+        most = self.settled.max_segments if max_segments is None else max_segments
+        if (given == UNKNOWN).any():
+            dataclasses.replace(self.settled, max_segments=most)  # which refuses what cannot be
+        return log_counts_of(given, most, self.settled.segment_cost)
+
+    def priors(self, max_length: int) -> Priors:
+        """Priors over skills and segment lengths, for demonstrations of up to `max_length` steps."""
+        return make_priors(self.settled, self.skills, self.duration_rate, max_length)
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
+
+        Args:
+          folder: where; folders above it are made.
+          overwrite: whether a model that is there may be replaced.
+        """
+        from compile_il.model.files import save
+
+        return save(self, folder, overwrite=overwrite)
+
+    def check_spaces(self, demos: Demonstrations) -> None:
+        """Refuses demonstrations with other observation or action spaces than those the model was trained on."""
+        space = self.skills.space
+        mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
+        theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
+        if mine != theirs:
+            names = ("observations", "shape", "discrete actions", "width of actions")
+            differ = [f"{n} {a} and not {b}" for n, a, b in zip(names, theirs, mine, strict=True) if a != b]
+            raise DemonstrationError(
+                f"These demonstrations differ from those the model was trained on: {', '.join(differ)}. Use "
+                "demonstrations from the same spaces, or train another model."
+            )
+        if (
+            space.observation_kind == "symbol"
+            and (largest := int(demos.storage.observations.values.max())) >= space.num_symbols
+        ):
+            raise DemonstrationError(
+                f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
+                f"{largest}: use demonstrations from the same spaces, or train another model."
+            )

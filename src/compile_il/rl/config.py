@@ -1,0 +1,118 @@
+"""Settings of an agent and of its learning: frozen, validated when built, plain enough for a JSON file."""
+
+import dataclasses
+import difflib
+from typing import Any, Literal, Self, get_args
+
+from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, Range, check_settings, setting
+
+AgentKind = Literal["hierarchical", "low-level", "bc"]
+"""Kinds of agents in the paper: with skills, without, and with skills that are whole demonstrations."""
+DISCOUNT = Range("a number above 0, and at most 1", above=0, most=1)
+
+
+class HierarchyError(ValueError):
+    """Error for settings, skills or a world that do not go together; the message says what to change."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentConfig:
+    """Settings of reinforcement learning; the defaults are the paper's where it gives them."""
+
+    agent: AgentKind = "hierarchical"
+    """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical,
+    but with skills of whole demonstrations, and told all tasks that remain."""
+    num_iterations: int = setting(1000, AT_LEAST_ONE)
+    """Number of iterations: times that all environments are stepped and the agent learns from it. Learning rate and
+    entropy cost fall in their course, so a run that is resumed with more goes on with those of the longer run."""
+    num_environments: int = setting(4096, AT_LEAST_ONE)
+    """Number of environments that are stepped at once, for each seed."""
+    num_ticks: int = setting(64, AT_LEAST_ONE)
+    """Number of steps that each environment makes in an iteration; with actors on Ray, number of decisions."""
+    num_decisions: int | None = setting(None, AT_LEAST_ONE)
+    """Largest number of decisions in a trajectory, from which later ones of the same steps are left out; None to keep
+    all. With actors on Ray, number of decisions in place of num_ticks."""
+    max_skill_steps: int | None = setting(None, AT_LEAST_ONE)
+    """Number of steps after which a skill is ended that has not ended by itself; None, as in the paper, to let it run
+    to the end of the episode."""
+    batch_size: int = setting(256, AT_LEAST_ONE)
+    """Number of trajectories in each update."""
+    num_levels: int = setting(1 << 16, AT_LEAST_ONE)
+    """Number of levels that are drawn beforehand; an episode begins on one of them."""
+    learning_rate: float = setting(3e-4, POSITIVE)
+    """Learning rate of Adam at the start; the paper has 0.001 (docs/decisions.md, "The learning rate falls")."""
+    final_learning_rate: float | None = setting(1e-4, POSITIVE)
+    """Learning rate of Adam at the end, to which it falls by the same factor from one update to the next; None, as in
+    the paper, for a rate that stays the same (docs/decisions.md, "The learning rate falls")."""
+    max_change: float | None = setting(0.2, NOT_NEGATIVE)
+    """Share by which a choice may become less or more probable than it was when made; then it is pushed no further.
+    None, as in the paper, for no limit (docs/decisions.md, "A choice is not pushed far by the same trajectories")."""
+    entropy_cost: float = setting(0.0005, NOT_NEGATIVE)
+    """Weight of the policy's entropy in the loss."""
+    first_entropy_cost: float | None = setting(None, NOT_NEGATIVE)
+    """Weight of the policy's entropy at the start, which falls to `entropy_cost` by half of training; None for a weight
+    that stays. It is for agents that are punished for most skills at first, and must not give them up."""
+    baseline_cost: float = setting(0.5, NOT_NEGATIVE)
+    """Weight of the baseline's error in the loss."""
+    discount: float = setting(0.99, DISCOUNT, ", such as 0.99")
+    """Discount of rewards for each step of the world, γ."""
+    hidden_dim: int = setting(128, AT_LEAST_ONE)
+    """Number of units of the encoder's linear layer and of each of the two hidden layers."""
+    num_maps: int = setting(32, AT_LEAST_ONE)
+    """Number of feature maps of each of the two convolutions."""
+    embed_dim: int = setting(16, AT_LEAST_ONE)
+    """Length of the embedding vectors of task type and object type, each."""
+    half_precision: bool = False
+    """Whether networks for grids compute in bfloat16; worth it on accelerators."""
+    num_seeds: int = setting(1, AT_LEAST_ONE)
+    """Number of agents that learn at once, each from a random start of its own."""
+    seed: int = setting(0, SEED)
+    """Seed of initial weights, levels and all that is drawn while acting."""
+
+    def __post_init__(self) -> None:
+        if self.agent not in get_args(AgentKind):
+            close = difflib.get_close_matches(str(self.agent), get_args(AgentKind), n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise HierarchyError(f"There is no agent {self.agent!r}: use {_listed(get_args(AgentKind))}.{hint}")
+        check_settings(self, HierarchyError)
+        if self.final_learning_rate is not None and self.final_learning_rate > self.learning_rate:
+            raise HierarchyError(
+                f"final_learning_rate is {self.final_learning_rate}, above learning_rate, {self.learning_rate}: use a "
+                "smaller one, or None for a rate that stays."
+            )
+        if self.num_environments % self.batch_size:
+            raise HierarchyError(
+                f"{self.num_environments} environments cannot be shared out into batches of {self.batch_size}: make "
+                "num_environments a multiple of batch_size."
+            )
+        if self.num_decisions is not None and self.num_decisions > self.num_ticks:
+            raise HierarchyError(
+                f"num_decisions is {self.num_decisions}, and {self.num_ticks} steps hold no more than {self.num_ticks} "
+                "decisions: use fewer, or None for all."
+            )
+
+    @property
+    def num_updates(self) -> int:
+        """Number of updates in all iterations."""
+        return self.num_iterations * (self.num_environments // self.batch_size)
+
+    @property
+    def trajectory_length(self) -> int:
+        """Largest number of decisions in a trajectory."""
+        return self.num_ticks if self.num_decisions is None else self.num_decisions
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as plain values, such as a JSON file can hold."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Settings from the plain values that `to_json` gave; unknown ones are refused."""
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
+            raise HierarchyError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
+        return cls(**values)
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"

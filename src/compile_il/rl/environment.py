@@ -1,0 +1,228 @@
+"""Acting: one low-level step of one environment at a time, whichever option runs there.
+
+Options have different lengths, and environments are stepped by the thousand. A loop that runs each option to its end
+would wait for the longest of them, which for a skill that runs into a wall is a whole episode. So an environment
+carries the option that runs in it, and every *tick* makes one step in every environment; where an option has ended, the
+agent's next choice is used. An option is always running between two ticks.
+
+The outcome of an option that takes n steps (semi-Markov decisions; Sutton, Precup and Singh, 1999) is
+
+    reward    Σ_{i<n} γ^i r_i
+    discount  γ^n, and 0 where the episode is over
+
+An episode that is cut at its limit is over too: the paper counts the limit among the "termination criteria", after
+which nothing can be earned.
+
+Trajectories of decisions: what an agent learns from, wherever it acted.
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from compile_il.rl.agent import TASK_KINDS, Choice, Situation, remaining_tasks
+from compile_il.rl.options import Options
+from compile_il.worlds import ActingWorld
+from compile_il.worlds.world import select
+
+
+@runtime_checkable
+class TaskWorld(ActingWorld, Protocol):
+    """A world whose tasks are about objects of some types."""
+
+    @property
+    def num_types(self) -> int:
+        """Number of object types."""
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Interface of what chooses options: an agent that explores, or one that takes its most probable option."""
+
+    def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
+        """Chosen option in a situation, with its log-probability."""
+
+
+class Decision(NamedTuple):
+    """A chosen option and the state it was chosen in; observations can be made again, so they are not kept."""
+
+    level_index: Int[Array, ""]
+    state: Any
+    option: Int[Array, ""]
+    log_prob: Float[Array, ""]
+    """Log-probability of the option under the policy that chose it."""
+
+
+class Moment(NamedTuple):
+    """State of one environment between two ticks, with the option that is running in it."""
+
+    level_index: Int[Array, ""]
+    state: Any
+    memory: Any
+    """Memory of the options, as their `begin`, `follow` and `arrive` return it."""
+    decision: Decision
+    """Decision for the option that is running."""
+    earned: Float[Array, ""]
+    """Discounted reward Σ γ^i r_i of the running option's steps so far."""
+    discount: Float[Array, ""]
+    """γ^n for the n steps that the running option has taken so far."""
+    num_steps: Int[Array, ""]
+    """Number of steps, n, that the running option has taken so far."""
+    episode_reward: Float[Array, ""]
+    """Undiscounted reward of the whole episode so far."""
+
+
+class Tick(NamedTuple):
+    """Result of one step in one environment."""
+
+    ended: Bool[Array, ""]
+    """Whether the option ended; if not, `reward` and `discount` are no outcome yet."""
+    reward: Float[Array, ""]
+    discount: Float[Array, ""]
+    decision: Decision
+    """Next decision, where the option ended; else that of the running option."""
+    over: Bool[Array, ""]
+    """Whether the episode ended."""
+    success: Bool[Array, ""]
+    """Whether the episode ended with all of its tasks done."""
+    episode_reward: Float[Array, ""]
+    """Undiscounted reward of the episode up to this step; of the whole episode where it ended."""
+
+
+class Arena(eqx.Module):
+    """Where an agent acts: a world, levels that were drawn beforehand, and the options it has."""
+
+    options: Options
+    levels: Any
+    world: TaskWorld = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    num_told: int = eqx.field(static=True)
+    """Number of tasks that the agent is told of, the current one included."""
+    max_steps: int | None = eqx.field(static=True, default=None)
+    """Number of steps after which an option is ended; None where only itself or the episode's end ends it."""
+
+    @property
+    def num_levels(self) -> int:
+        """Number of levels."""
+        return jax.tree.leaves(self.levels)[0].shape[0]
+
+    def situation(self, level_index: Int[Array, ""], state: Any) -> Situation:
+        """Input of an agent in a state of a level."""
+        level = self._level(level_index)
+        kind = getattr(self.world, "kind", TASK_KINDS[0])
+        tasks = remaining_tasks(level.tasks, state.task_index, self.num_told)
+        return Situation(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
+
+    def begin(self, agent: Chooser, key: PRNGKeyArray) -> Moment:
+        """Begins an environment's first episode, on a random level, and chooses its first option."""
+        level_key, choice_key = jax.random.split(key)
+        return self.begin_on(self._draw(level_key), agent, choice_key)
+
+    def begin_on(self, level_index: Int[Array, ""], agent: Chooser, key: PRNGKeyArray) -> Moment:
+        """Begins an environment's episode on a given level, and chooses its first option."""
+        state = self.world.start(self._level(level_index))
+        situation = self.situation(level_index, state)
+        return Moment(
+            level_index=level_index,
+            state=state,
+            memory=self.options.begin(situation.observation),
+            decision=_decided(level_index, state, agent.choose(situation, key)),
+            earned=jnp.zeros(()),
+            discount=jnp.ones(()),
+            num_steps=jnp.array(0),
+            episode_reward=jnp.zeros(()),
+        )
+
+    def tick(self, agent: Chooser, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
+        """Makes one step with the option that runs and, where it has ended, the next decision.
+
+        Where the episode is over the next one begins at once, on a level drawn anew.
+        """
+        level_key, choice_key = jax.random.split(key)
+        option = now.decision.option
+        action = self.options.act(now.memory, option)
+        step = self.world.step(self._level(now.level_index), now.state, action)
+        over = step.terminated | step.truncated
+        earned, discount = now.earned + now.discount * step.reward, now.discount * self.discount
+        episode_reward = now.episode_reward + step.reward
+
+        level_index = jnp.where(over, self._draw(level_key), now.level_index)
+        state = select(over, self.world.start(self._level(level_index)), step.state)
+        situation = self.situation(level_index, state)
+        memory = self.options.arrive(now.memory, action, situation.observation)
+        num_steps = now.num_steps + 1
+        ended = over | self.options.is_done(memory, option)
+        if self.max_steps is not None:
+            ended |= num_steps >= self.max_steps
+        memory = select(ended, self.options.follow(memory, situation.observation), memory)
+        memory = select(over, self.options.begin(situation.observation), memory)
+        decision = select(ended, _decided(level_index, state, agent.choose(situation, choice_key)), now.decision)
+        after = Moment(
+            level_index=level_index,
+            state=state,
+            memory=memory,
+            decision=decision,
+            earned=jnp.where(ended, 0.0, earned),
+            discount=jnp.where(ended, 1.0, discount),
+            num_steps=jnp.where(ended, 0, num_steps),
+            episode_reward=jnp.where(over, 0.0, episode_reward),
+        )
+        success = over & (step.state.task_index == self.world.num_tasks)
+        return after, Tick(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
+
+    def unroll(self, agent: Chooser, now: Moment, keys: Key[Array, " ticks"]) -> tuple[Moment, Tick]:
+        """Makes one tick for each key; returns the last moment and all ticks, stacked."""
+        return jax.lax.scan(lambda now, key: self.tick(agent, now, key), now, keys)
+
+    def _level(self, index: Int[Array, ""]) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index], self.levels)
+
+    def _draw(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        return jax.random.randint(key, (), 0, self.num_levels, jnp.int32)
+
+
+def _decided(level_index: Int[Array, ""], state: Any, choice: Choice) -> Decision:
+    return Decision(level_index, state, choice.option, choice.log_prob)
+
+
+class Outcomes(NamedTuple):
+    """Rewards and discounts of N decisions in a row."""
+
+    rewards: Float[Array, " N"]
+    discounts: Float[Array, " N"]
+    valid: Bool[Array, " N"]
+    """Whether the option of each decision has ended; those that have ended come first, the others do not count."""
+
+
+class Trajectory(NamedTuple):
+    """N decisions in a row with outcomes; the value of the situation behind the last valid one stands for the rest."""
+
+    situations: Situation
+    """Situations in which the decisions were made, and the one behind the last of them: N + 1."""
+    options: Int[Array, " N"]
+    log_probs: Float[Array, " N"]
+    """Log-probability of each option under the policy that chose it, which may be an older one."""
+    outcomes: Outcomes
+
+
+def collect(before: Decision, ticks: Tick, num_decisions: int) -> tuple[Decision, Outcomes]:
+    """Decisions among the ticks of one environment, moved together: N + 1 of them, and N outcomes.
+
+    The first decision is that of the option that ran before the first tick. The n-th option that ends is the outcome of
+    decision n and the place of decision n + 1. The last option may still be running: it has no outcome yet, and will be
+    the first of the next trajectory. Of more than N decisions the first ones are taken.
+    """
+    order = jnp.argsort(~ticks.ended, stable=True)[:num_decisions]
+    ends = jax.tree.map(lambda leaf: leaf[order], ticks)
+    decisions = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), before, ends.decision)
+    valid = jnp.arange(num_decisions) < jnp.sum(ticks.ended)
+    return decisions, Outcomes(ends.reward, ends.discount, valid)
+
+
+def trajectory_of(arena: Arena, decisions: Decision, outcomes: Outcomes) -> Trajectory:
+    """Trajectory of decisions and their outcomes, with observations made again from levels and states."""
+    situations = jax.vmap(arena.situation)(decisions.level_index, decisions.state)
+    return Trajectory(situations, decisions.option[:-1], decisions.log_prob[:-1], outcomes)

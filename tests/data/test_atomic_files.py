@@ -1,0 +1,134 @@
+"""Nothing half-written is ever seen."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from compile_il.data.files import check_target, replace_file
+from compile_il.evaluation.results import write_result
+
+
+def test_replace_file_keeps_the_old_one_when_writing_fails(tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    target.write_text("old")
+
+    def write_half() -> None:
+        with replace_file(target) as temporary:
+            temporary.write_text("half of the n")
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        write_half()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_replace_file_swaps_in_the_new_one(tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    with replace_file(target) as temporary:
+        temporary.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+    assert target.stat().st_mode & 0o077, "others on the machine cannot read it"
+
+
+def test_new_files_have_the_rights_that_the_umask_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o027)
+    try:
+        # It is that of all threads, which would make files with other rights meanwhile.
+        monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is changed"))
+        with replace_file(tmp_path / "new") as temporary:
+            assert temporary.stat().st_mode & 0o777 == 0o640
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+
+
+def test_check_target(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    assert check_target(file, overwrite=False) == file
+    file.write_text("")
+    assert check_target(file, overwrite=True) == file
+    with pytest.raises(FileExistsError, match="overwrite"):
+        check_target(file, overwrite=False)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        check_target(tmp_path, overwrite=True)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        check_target(tmp_path / "b" / "c", overwrite=False)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    assert not check_target(tmp_path / "a", overwrite=False).exists()
+    assert not list(tmp_path.iterdir()), "the trial is gone"
+    file = tmp_path / ("a" * 250)  # with room for its own name, but not for that of a file beside it
+    with pytest.raises(OSError, match=rf"{file} cannot be written \(File name too long\): name a file somewhere"):
+        check_target(file, overwrite=False)
+
+
+def test_a_link_stays_and_what_it_points_at_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    link, real = tmp_path / "link", tmp_path / "far" / "real"
+    link.symlink_to(Path("far") / "real")
+    for content in ("made", "replaced"):  # the link is dangling at first
+        assert check_target(link, overwrite=content == "replaced") == link
+        with replace_file(link) as temporary:
+            temporary.write_text(content)
+        assert link.is_symlink()
+        assert not real.is_symlink()
+        assert real.read_text() == content
+    assert [path.name for path in (tmp_path / "far").iterdir()] == ["real"]
+    with pytest.raises(FileExistsError, match="link exists"):
+        check_target(link, overwrite=False)
+
+
+def test_links_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+    (tmp_path / "lost").symlink_to(tmp_path / "missing" / "file")
+    with pytest.raises(FileNotFoundError, match=r"no folder .*missing"):
+        check_target(tmp_path / "lost", overwrite=True)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(FileExistsError, match=r"loop is a link that leads back to itself"):
+        check_target(tmp_path / "loop", overwrite=True)
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/null")):
+        with pytest.raises(FileExistsError, match="a device, a pipe or a socket, which is never replaced"):
+            check_target(path, overwrite=True)
+        with pytest.raises(FileExistsError, match="never replaced"), replace_file(path):
+            pytest.fail("a place to write to was given")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_file_is_no_folder_to_write_into(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
+        check_target(tmp_path / "file" / "x", overwrite=True)
+
+
+def test_results_say_where_they_come_from(tmp_path: Path) -> None:
+    write_result(tmp_path / "r" / "x.json", config={"batch": 2}, seeds=[0], wall_time=1.234, figures={"rate": 5})
+    result = json.loads((tmp_path / "r" / "x.json").read_text())
+    assert set(result) == {"config", "commit", "seeds", "hardware", "wall_time", "finished", "figures"}
+    assert result["figures"] == {"rate": 5}
+    assert result["hardware"]["platform"] == "cpu"
+    assert result["commit"]
+
+
+def test_numbers_of_a_result_stand_in_one_line(tmp_path: Path) -> None:
+    figures = {
+        "curve": [[0.5, None, 1], [-1e-3, True]],
+        "words": ["a [\n1,\n 2]", "b"],
+        "none": [],
+        "deep": [{"x": [1, 2]}],
+    }
+    write_result(tmp_path / "x.json", config={}, seeds=[0, 1], wall_time=1.0, figures=figures)
+    text = (tmp_path / "x.json").read_text()
+    assert json.loads(text)["figures"] == figures
+    assert '"seeds": [0, 1],\n' in text
+    assert "      [0.5, null, 1],\n      [-0.001, true]\n" in text

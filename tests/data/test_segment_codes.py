@@ -1,0 +1,140 @@
+"""Codes of segments without their places: what is kept, and what is refused."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.validation import DemonstrationError
+from tests.data.test_labels import DEMOS, labels_of, lists
+
+
+def segment_codes_of(demos: Demonstrations) -> list[list[int]]:
+    segment_codes = labels_of(demos).segment_codes
+    assert segment_codes is not None
+    return lists(segment_codes)
+
+
+def test_unknown_codes_and_episodes():
+    told = DEMOS.with_labels(segment_codes=[[5, None, 5], None, np.array([1, -1])])
+    assert segment_codes_of(told) == [[5, -1, 5], [], [1, -1]]
+    assert {part.dtype for part in labels_of(told).segment_codes or []} == {np.dtype(np.int32)}
+    assert lists(labels_of(told).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
+    assert told.truth.codes is DEMOS.truth.codes or lists(told.truth.codes or []) == lists(DEMOS.truth.codes or [])
+
+
+def test_they_go_where_their_episode_goes():
+    told = DEMOS.with_labels(segment_codes=[[5, -1, 5], None, [1, -1]])
+    assert segment_codes_of(told[[2, 0]]) == [[1, -1], [5, -1, 5]]
+    assert segment_codes_of(told[1:2]) == [[]]
+    one = told[2].labels
+    assert one is not None
+    assert one.segment_codes is not None
+    assert one.segment_codes.tolist() == [1, -1]
+    first, second = told.split(0.67)
+    assert sorted(map(tuple, segment_codes_of(first) + segment_codes_of(second))) == [(), (1, -1), (5, -1, 5)]
+    assert Demonstrations.concatenate([told[:1], told[1:]]) == told
+
+
+def test_they_are_replaced_and_dropped_with_other_labels():
+    told = DEMOS.with_labels(segment_codes=[[5], None, None])
+    assert told != DEMOS
+    assert told.with_labels() == DEMOS
+    assert told.reveal() == DEMOS.reveal()
+    assert told.with_labels(codes=[None] * 3) == DEMOS.with_labels(codes=[None] * 3)
+    assert labels_of(DEMOS.reveal()).segment_codes is None
+
+
+def test_reveal_tells_them_of_a_fraction():
+    told = DEMOS.with_truth(codes=DEMOS.truth.codes).reveal(boundaries=False, codes=False, segment_codes=True)
+    assert segment_codes_of(told) == [[5, 0, 5], [2], [1, 1]]
+    assert lists(labels_of(told).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
+    some = DEMOS.reveal(segment_codes=True, fraction=0.5)
+    boundary_labels, told_codes = labels_of(some).boundaries, segment_codes_of(some)
+    for boundaries, in_order, true in zip(boundary_labels, told_codes, DEMOS.truth.codes, strict=True):
+        assert in_order == ([] if (boundaries == -1).all() else true.tolist())
+    assert some.with_labels(labels_of(some).boundaries, labels_of(some).codes, segment_codes_of(some)) == some
+    with pytest.raises(DemonstrationError, match="true codes are unknown"):
+        DEMOS.with_truth().reveal(boundaries=False, codes=False, segment_codes=True)
+
+
+def test_from_packed_takes_them():
+    told = DEMOS.with_labels(segment_codes=[[5, -1], None, None])
+    packed = np.concatenate(DEMOS.actions)
+    again = Demonstrations.from_packed(None, packed, DEMOS.lengths, truth=DEMOS.truth, labels=told.labels)
+    assert again == told
+
+
+def test_minari_says_that_it_does_not_keep_them():
+    with pytest.raises(DemonstrationError, match="do not keep the codes of segments"):
+        DEMOS.with_labels(segment_codes=[[5], None, None]).to_minari("test/codes-v0")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"segment_codes": [[1, -2], None, None]}, r"Episode 0, segment 1: code -2; use a code from 0 up"),
+        ({"segment_codes": [[1], None]}, "segment codes has 2 entries for 3 episodes"),
+        ({"segment_codes": [[0.5], None, None]}, "Segment codes of episode 0 are float64"),
+        ({"segment_codes": np.zeros((3, 2), int)}, "segment codes is a single ndarray"),
+        ({"segment_codes": [None, [1, 2], None]}, "Episode 1 has codes for 2 segments, but its 1 steps .* 1 segments"),
+        (
+            {"segment_codes": [[1, 2], None, None], "boundaries": [[0, 1, 1, -1], None, None]},
+            "Episode 0 has codes for 2 segments, .* cut it into 3 segments at least; give one code per segment",
+        ),
+        (
+            {"segment_codes": [[1, 2, 3], None, None], "boundaries": [[0, 0, 1, 0], None, None]},
+            "Episode 0 has codes for 3 segments, .* leave room for 2 segments at most",
+        ),
+        (
+            {"segment_codes": [[1, 2], None, None], "codes": [[-1, 2, -1, 1], None, None]},
+            r"Episode 0: its segments cannot have the codes \[1, 2\] in this order",
+        ),
+        (
+            {"segment_codes": [None, None, [-1]], "codes": [None, None, [3, 4]]},
+            r"Episode 2: its segments cannot have the codes \[-1\]",
+        ),
+    ],
+)
+def test_contradictions_are_refused(labels: dict[str, Any], message: str):
+    with pytest.raises(DemonstrationError, match=message):
+        DEMOS.with_labels(**labels)
+
+
+def agrees(boundaries: list[int], codes: list[int], in_order: list[int]) -> bool:
+    """Whether one of all segmentations agrees with all labels."""
+    T, M = len(boundaries), len(in_order)
+    for inner in itertools.combinations(range(1, T), M - 1):
+        if any(label not in (-1, t in inner) for t, label in enumerate(boundaries) if t):
+            continue
+        segments = np.searchsorted(inner, np.arange(T), side="right")
+        for named in itertools.product(*([code] if code != -1 else [0, 1] for code in in_order)):
+            if all(code in (-1, named[m]) for code, m in zip(codes, segments, strict=True)):
+                return True
+    return False
+
+
+steps = st.lists(st.tuples(st.sampled_from([-1, -1, 0, 1]), st.sampled_from([-1, -1, 0, 1])), min_size=1, max_size=5)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(steps, st.lists(st.sampled_from([-1, 0, 1]), max_size=4)), min_size=1, max_size=3))
+def test_exactly_the_contradictions_are_refused(episodes: list[tuple[list[tuple[int, int]], list[int]]]):
+    boundaries = [[0, *(b for b, _ in labels[1:])] for labels, _ in episodes]
+    codes = [[c for _, c in labels] for labels, _ in episodes]
+    segment_codes = [in_order for _, in_order in episodes]
+    demos = Demonstrations.from_arrays(None, [[0] * len(part) for part in codes])
+    try:
+        demos.with_labels(boundaries, codes)
+    except DemonstrationError:
+        return
+    try:
+        demos.with_labels(boundaries, codes, segment_codes)
+        taken = True
+    except DemonstrationError:
+        taken = False
+    assert taken == all(agrees(*labels) for labels in zip(boundaries, codes, segment_codes, strict=True) if labels[2])

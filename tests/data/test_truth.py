@@ -1,0 +1,90 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.labels import Truth
+from compile_il.data.validation import DemonstrationError
+
+DEMOS = Demonstrations.from_arrays(None, [[0, 1, 2, 3], [0], [1, 1]])
+BOUNDARIES, CODES = [[1, 3], [], [1]], [[5, 0, 5], [2], [1, 1]]
+
+
+def test_truth_is_one_int32_array_per_episode():
+    truth = DEMOS.with_truth(BOUNDARIES, CODES).truth
+    assert truth.boundaries is not None
+    assert truth.codes is not None
+    assert [part.tolist() for part in truth.boundaries] == BOUNDARIES
+    assert [part.tolist() for part in truth.codes] == CODES
+    assert {part.dtype for part in truth.boundaries + truth.codes} == {np.dtype(np.int32)}
+
+
+def test_half_of_the_truth_may_be_unknown():
+    only_boundaries = DEMOS.with_truth(boundaries=BOUNDARIES).truth
+    assert only_boundaries.codes is None
+    only_codes = DEMOS.with_truth(codes=CODES).truth
+    assert only_codes.boundaries is None
+    assert (DEMOS.truth.boundaries, DEMOS.truth.codes) == (None, None)
+    assert DEMOS.with_truth(BOUNDARIES, CODES).with_truth() == DEMOS
+
+
+@pytest.mark.parametrize("known", [{"boundaries": BOUNDARIES}, {"codes": CODES}, {}])
+def test_boundaries_or_codes_tell_the_number_of_segments(known: Any):
+    counts = DEMOS.with_truth(**known).truth.num_segments
+    assert (None if counts is None else counts.tolist()) == ([3, 1, 2] if known else None)
+
+
+def test_all_ways_in_take_the_truth():
+    expected = DEMOS.with_truth(BOUNDARIES, CODES)
+    assert Demonstrations.from_arrays(None, DEMOS.actions, boundaries=BOUNDARIES, codes=CODES) == expected
+    truth = Truth([np.array(b, np.int64) for b in BOUNDARIES], [np.array(c, np.uint64) for c in CODES])
+    packed = np.concatenate(DEMOS.actions)
+    assert Demonstrations.from_packed(None, packed, DEMOS.lengths, truth=truth) == expected
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "codes", "message"),
+    [
+        ([[0, 3], [], [1]], None, "Episode 0 has a boundary at step 0, .* 4 steps lie within 1 to 3"),
+        ([[1, 4], [], [1]], None, "Episode 0 has a boundary at step 4, .*leave out 0 and 4"),
+        ([[1, 3], [1], [1]], None, "Episode 1 has a boundary at step 1"),
+        ([[3, 1], [], [1]], None, "Episode 0 has boundary 1 after 3; sort"),
+        ([[2, 2], [], [1]], None, "Episode 0 has boundary 2 after 2; .* each once"),
+        ([[1, 3], []], None, "boundaries has 2 entries for 3 episodes"),
+        ([[1.0, 3.0], [], [1]], None, "Boundaries of episode 0 are float64"),
+        ([[[1, 3]], [], [1]], None, r"Boundaries of episode 0 are int64 of shape \(1, 2\)"),
+        (
+            [[1, 3], None, [1]],
+            None,
+            r"Boundaries of episode 1 are None: .* demos\[\[0, 2\]\].with_truth\(boundaries=.*\(boundary_places=",
+        ),
+        (
+            None,
+            [None, [2], [1]],
+            r"Codes of episode 0 are None: .*demos\[\[1, 2\]\].with_truth\(codes=.*\(segment_codes=",
+        ),
+        ([None] * 3, None, "Boundaries of all episodes are None; leave boundaries out"),
+        (np.zeros((3, 1)), None, "boundaries is a single ndarray"),
+        (BOUNDARIES, [[5, 0], [2], [1, 1]], "Episode 0 has 2 codes and 2 inner boundaries, so 3 segments"),
+        (BOUNDARIES, [[5, 0, -1], [2], [1, 1]], "Episode 0: code 2 is -1"),
+        (BOUNDARIES, [[5, 0, 2**31], [2], [1, 1]], "Episode 0: entry 2 of its codes is 2147483648"),
+        (None, [[1], [], [1]], "Episode 1 has 0 codes in 1 steps"),
+        (None, [[1], [1], [1, 2, 3]], "Episode 2 has 3 codes in 2 steps"),
+    ],
+)
+def test_impossible_truth_is_refused(boundaries: Any, codes: Any, message: str):
+    with pytest.raises(DemonstrationError, match=message):
+        DEMOS.with_truth(boundaries, codes)
+
+
+def test_some_of_many_episodes_are_named_by_the_first_of_them():
+    many = DEMOS[np.arange(30) % 3]
+    with pytest.raises(DemonstrationError, match=r"demos\[\[0, 1, 2, 3, 4, \.\.\.\]\]\.with_truth"):
+        many.with_truth([*BOUNDARIES * 9, None, None, None])
+
+
+def test_the_truth_of_some_episodes_is_theirs_alone():
+    """As the error says that refuses it beside unknown truth."""
+    some = DEMOS[[0, 2]].with_truth([BOUNDARIES[0], BOUNDARIES[2]])
+    assert some == DEMOS.with_truth(BOUNDARIES)[[0, 2]]

@@ -1,0 +1,100 @@
+"""Older methods are compared fairly: their settings are chosen on levels that are then not reported."""
+
+import dataclasses
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compile_il.baselines.base import Baseline, Cuts
+from compile_il.baselines.change_points import ChangePoints, EqualCuts
+from compile_il.baselines.features import views_for
+from compile_il.baselines.hmm import HiddenMarkov
+from compile_il.config import Config
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED
+from compile_il.worlds.demonstrate import demonstrate
+from experiments.paper import classic as older
+from experiments.paper.classic import OlderPart, candidates, compare
+from experiments.paper.studies import make_study
+
+PART = OlderPart("symbols, some method", "symbols", Config(num_seeds=3), num_train=10, num_test=9)
+
+
+@dataclasses.dataclass(frozen=True)
+class Levels:
+    """Remembers by which seed demonstrations were made."""
+
+    made: dict[bytes, tuple[int, Demonstrations]] = dataclasses.field(default_factory=dict)
+
+    def demonstrate(self, *given: Any, seed: int, **options: Any) -> Demonstrations:
+        demos = demonstrate(*given, seed=seed, **options)
+        self.made[_actions(demos)] = seed, demos
+        return demos
+
+    def seed_of(self, demos: Demonstrations) -> int:
+        return self.made[_actions(demos)][0]
+
+    def boundaries_of(self, demos: Demonstrations) -> list[np.ndarray]:
+        return list(self.made[_actions(demos)][1].truth.boundaries or [])
+
+
+def _actions(demos: Demonstrations) -> bytes:
+    return b"".join(actions.tobytes() for actions in demos.actions)
+
+
+@dataclasses.dataclass(frozen=True)
+class RightOn:
+    """A method that is right on the levels of one seed, and elsewhere cuts into equal lengths. It takes notes."""
+
+    seed: int
+    levels: Levels = dataclasses.field(repr=False)
+    notes: list[tuple[str, int, int]] = dataclasses.field(default_factory=list, repr=False)
+
+    def fit(self, demos: Demonstrations) -> "RightOn":
+        self.notes.append(("fit", self.levels.seed_of(demos), len(demos)))
+        return self
+
+    def segment(self, demos: Demonstrations, num_segments: Any) -> Cuts:
+        seed = self.levels.seed_of(demos)
+        self.notes.append((f"cut into {set(num_segments)}", seed, len(demos)))
+        return (
+            Cuts(self.levels.boundaries_of(demos), None)
+            if seed == self.seed
+            else EqualCuts().segment(demos, num_segments)
+        )
+
+
+def test_settings_are_chosen_on_levels_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those that are chosen are fitted to other demonstrations for each seed, and scored on unseen ones."""
+    levels = Levels()
+    best_in_tests, best = RightOn(TEST_SEED, levels), RightOn(VALIDATION_SEED, levels)
+    monkeypatch.setattr(older, "demonstrate", levels.demonstrate)
+    monkeypatch.setattr(older, "candidates", lambda part, demos: [best_in_tests, best, EqualCuts()])
+    found = compare(PART, tmp_path, print)
+    assert found["chosen"] == str(best)
+    choice = [("fit", 0, 10), ("cut into {3}", VALIDATION_SEED, 9)]
+    assert best_in_tests.notes == choice
+    scored = [("cut into {3}", TEST_SEED, 9), ("cut into {5}", TEST_SEED, 9)]
+    assert best.notes == choice + [note for seed in range(3) for note in (("fit", seed, 10), *scored)]
+    assert {tasks: len(seeds) for tasks, seeds in found["scores"].items()} == {"3": 3, "5": 3}
+    assert all(0 < seed["f1"] < 1 for seeds in found["scores"].values() for seed in seeds), "equal lengths"
+
+
+def test_there_is_as_much_to_choose_from_as_is_said() -> None:
+    demos = demonstrate("reacher", num_demos=2)
+    views = views_for(demos)
+    expected: dict[str, list[Baseline]] = {
+        "equal lengths": [EqualCuts()],
+        "change points": [ChangePoints("dynp", view) for view in views],
+        "change points, kernel": [ChangePoints("kernel", view) for view in views],
+        "hidden Markov model": [
+            HiddenMarkov(number, num_restarts=5, view=view) for number, view in itertools.product((10, 32), views)
+        ],
+    }
+    for part in make_study("classic", "short").parts:
+        assert isinstance(part, OlderPart)
+        assert candidates(part, demos) == expected[part.method]
+        assert (part.num_train, part.num_test, part.num_seeds) == (1000, 1024, 5)

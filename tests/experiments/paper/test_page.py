@@ -1,0 +1,193 @@
+"""The page of results: complete, made of what is there, and not stale."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from PIL import Image
+
+from compile_il.evaluation.results import RESULTS
+from experiments.paper.figures import drawn_from, pictures_of
+from experiments.paper.names import PaperName, StudyName
+from experiments.paper.page import (
+    HISTORY,
+    INTRODUCTION,
+    Page,
+    duration,
+    heading,
+    machine,
+    note_on,
+    provenance,
+    read_studies,
+    results_page,
+    training_seconds,
+)
+from tests.experiments.paper import made_up
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_committed_page_is_that_of_the_results() -> None:
+    page = ROOT / "docs" / "results.md"
+    assert page.read_text() == results_page(ROOT / "results", page), "run: make docs"
+
+
+def test_the_committed_pictures_are_those_of_the_results() -> None:
+    for name, result in read_studies(ROOT / "results").items():
+        for picture in pictures_of(result):
+            with Image.open(ROOT / "docs" / "images" / f"{picture.name}.png") as image:
+                assert image.info["Source"] == drawn_from(ROOT / "results" / f"{name}.json"), "run: make docs"
+
+
+def test_files_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="There are no results in"):
+        Page(tmp_path / "page.md", tmp_path / "nowhere").write()
+    (tmp_path / "table1.json").write_text('{"config": ')
+    with pytest.raises(ValueError, match=r"table1\.json is no whole JSON file"):
+        Page(tmp_path / "page.md", tmp_path).write()
+
+
+def test_what_has_not_been_run_is_left_out(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "results.md"
+    (tmp_path / "results").mkdir()
+    assert results_page(tmp_path / "results", page) == INTRODUCTION
+    made_up.write(tmp_path / "results", "table3")
+    text = results_page(tmp_path / "results", page)
+    assert re.findall("^## (.*)", text, re.MULTILINE) == ["Table 3. Reacher: number of segments and temperature"]
+    assert "| M=3, 3 tasks | 62.0 ± 4.5 | 50.0 ± 14.1 |" in text
+    assert "together" not in text
+
+
+def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
+    for name in get_args(StudyName):
+        made_up.write(tmp_path, name)
+    text = results_page(tmp_path, tmp_path / "results.md")
+    *sections, methods = re.split("^## ", text, flags=re.MULTILINE)[1:]
+    assert methods.splitlines()[0] == "All methods"
+    assert "demonstrations. Seeds: 0 to 4. Hardware: one Some GPU. Commit: 0" in methods
+    assert [section.splitlines()[0] for section in sections] == [heading(name) for name in get_args(PaperName)]
+    for name, section in zip(get_args(PaperName), sections, strict=True):
+        assert "Scale: short (" in section
+        seeds = {"qualitative": "Seed: 0.", "figure5": "Seeds: 0 to 2."}.get(name, "Seeds: 0 to 4.")
+        assert seeds in section
+        assert "Hardware: one Some GPU. Commit: 0123abc. Wall time: " in section
+        assert f"[{name}.json](./{name}.json)" in section
+        assert note_on(name, made_up.result(name)) in section
+        assert section.count("![") == {"figure4": 1, "figure5": 1, "figure7": 1, "qualitative": 5}.get(name, 0)
+    num_parts = {name: len(result["figures"]) for name, result in read_studies(tmp_path).items()}
+    whole = duration(sum(num_parts.values()) * made_up.WALL_TIME)
+    assert f"took {whole} together, " in text
+    others = duration((sum(num_parts.values()) - num_parts["figure5"]) * made_up.WALL_TIME)
+    assert f"together, {others} without the agents of figure 5. " in text
+    assert f"Older methods, which `all` leaves out, took another {duration(12 * made_up.WALL_TIME)}." in text
+    # LSTM surprisal of table 2; M=3 and temperature 1 of table 3, which are CompILE of table 1; four of figure 7.
+    assert f" {duration(7 * made_up.WALL_TIME)} of it went to parts whose models an earlier study had trained" in text
+    left = duration((sum(num_parts.values()) - num_parts["figure5"] - 7) * made_up.WALL_TIME)
+    assert f"The aim was an hour for all but agents; at least {left} are left, " in text
+    assert "`compile-il reproduce classic` runs them." in methods
+    assert "segmental F1, overlap 50 % |" in methods
+    assert "| CompILE | 2 | 40.0 % | 30.0 % | 1.5 |" in sections[-1]
+
+
+def test_a_shared_machine_is_told() -> None:
+    result = made_up.result("table1")
+    assert provenance(result).endswith("Wall time: 6 min.")
+    for part in result["figures"].values():
+        part["clock_time"] = 2.5 * part["wall_time"]
+    shared = "Models shared one accelerator, and this is the sum of their shares of its time"
+    assert provenance(result).endswith(f"Wall time: 6 min with 2.5 models at once. {shared}.")
+    for part in result["figures"].values():
+        part["training_seconds"] = 2 * part["wall_time"]
+    assert provenance(result).endswith(f"{shared}; by the clock of each, training took 12 min in sum.")
+    for part in result["figures"].values():
+        del part["clock_time"]  # as in older files
+    assert provenance(result).endswith(
+        f"Wall time: 6 min. {shared}; by the clock of each, training took 12 min in sum."
+    )
+    for part in result["figures"].values():
+        part["training_seconds"] = part["wall_time"] / 2
+    assert provenance(result).endswith("Wall time: 6 min, of training 3 min.")
+
+
+def test_models_that_were_trained_elsewhere_share_no_machine() -> None:
+    result = made_up.result("table3")
+    for part in result["figures"].values():
+        part |= {"training_seconds": 2 * part["wall_time"], "clock_time": part["wall_time"]}
+    assert "shared" not in provenance(result)
+
+
+def test_what_is_trained_once_is_counted_once() -> None:
+    result = made_up.result("table3")
+    for part in result["figures"].values():
+        part["training_seconds"] = 1.0
+    same = {"M=3", "temperature=1.0"}
+    assert training_seconds(result) == len(result["figures"]) - len(same) + 1
+    result["figures"]["M=3"]["training_seconds"] = 5.0
+    assert training_seconds(result) == len(result["figures"]) - len(same) + 5
+    agents = made_up.result("figure5")
+    assert training_seconds(agents) == len(agents["figures"]), "a second of learning each"
+
+
+def test_notes_are_made_of_the_numbers_in_the_file() -> None:
+    result = made_up.result("figure7")
+    seeds = [(0.8, 0.02), (0.83, 0.03), (1.0, 0.98)]
+    named = [{"count_accuracy": right, "online": solved} for right, solved in seeds]
+    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named
+    assert note_on("figure7", result).startswith(
+        "2 of 3 seeds of CompILE on pick-up leave out a segment in 17 to 20 % of the demonstrations of five tasks, and "
+        "solve 2 to 3 % of such levels online; of the others, 98 %."
+    )
+    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named[2:]
+    assert note_on("figure7", result) == ""
+    figure4 = made_up.result("figure4")
+    trained = "they were trained for 8,000 iterations and CompILE for 7,000"
+    assert f"{trained}, where the paper has 50,000; with all of them" in note_on("figure4", figure4)
+    for part in figure4["config"]["parts"].values():
+        part["config"]["num_iterations"] = 50_000
+    assert note_on("figure4", figure4).endswith("they were trained for 50,000 iterations and CompILE for 50,000.")
+    assert "10 for grid-pickup and 32 for grid-visit" in note_on("figure5", made_up.result("figure5"))
+    early = "after 70 iterations of relaxed training or 80 iterations of exact training."
+    assert note_on("qualitative", made_up.result("qualitative")).endswith(early)
+
+
+@pytest.mark.parametrize("name", get_args(PaperName))
+def test_notes_can_be_made_of_what_is_done_so_far(name: PaperName) -> None:
+    result = made_up.result(name)
+    first = next(iter(result["figures"]))
+    few = {"study": name, "scale": "short", "parts": {first: result["config"]["parts"][first]}, "not_run": ["others"]}
+    note = note_on(name, result | {"config": few, "figures": {first: result["figures"][first]}})
+    assert not note or note.endswith(".")
+    assert "  " not in note
+
+
+def test_what_befell_one_file_is_said_of_no_other() -> None:
+    """Of files that one version of the program has made, in part or in whole."""
+    for made_by, sections in HISTORY.items():
+        for name, words in sections.items():
+            result = made_up.result(name)
+            assert words not in note_on(name, result)
+            next(iter(result["figures"].values()))["commit"] = made_by
+            assert note_on(name, result).endswith(words)
+            assert words in note_on(name, read_studies(RESULTS)[name])
+
+
+def test_writing_makes_every_picture(tmp_path: Path) -> None:
+    made_up.write(tmp_path, "qualitative")
+    page = tmp_path / "docs" / "page.md"
+    Page(page, tmp_path).write()
+    linked = re.findall(r"\]\((images/[^)]*)\)", page.read_text())
+    assert len(linked) == 5
+    assert {path.relative_to(page.parent) for path in page.parent.glob("images/*")} == set(map(Path, linked))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1.2, "1 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 0 min"), (11_100, "3 h 5 min")]
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_machines() -> None:
+    assert machine(made_up.HARDWARE | {"num_devices": 4}) == "4 Some GPU"
+    assert machine(made_up.HARDWARE | {"platform": "cpu", "device": "Some CPU"}) == "8 cores of Some CPU"

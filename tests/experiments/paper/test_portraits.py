@@ -1,0 +1,222 @@
+"""Skills at work: runs against a plain loop, and portraits that agree with themselves."""
+
+import dataclasses
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Bool, Int
+
+from compile_il.config import Config
+from compile_il.model.model import Model
+from compile_il.training.trainer import learning_rates
+from compile_il.worlds.demonstrate import demonstrate, draw_levels
+from compile_il.worlds.grid import GridWorld
+from compile_il.worlds.world import key_of
+from experiments.paper import names as scales
+from experiments.paper import parts, portraits, studies
+from experiments.paper import run as runner
+from experiments.paper.portraits import (
+    DrawnPart,
+    SkillRun,
+    describe_runs,
+    portray,
+    portray_segments,
+    portray_skills,
+    run_on_levels,
+)
+from experiments.paper.studies import Study
+from tests.inference.exact.small import model_for
+
+WORLD = GridWorld(num_tasks=1, max_steps=12)
+TINY: dict[str, Any] = {"num_skills": 3, "hidden_dim": 8, "num_maps": 2, "batch_size": 4, "num_iterations": 2}
+NUM_LEVELS = 4
+WORLD_NAME = "grid-pickup"
+PART = DrawnPart("exact", WORLD_NAME, Config(**TINY), (3,), NUM_LEVELS - 1)
+
+
+class Scripted(eqx.Module):
+    """Does what it is told to, whatever it sees, and stops after so many steps as the number of the skill."""
+
+    actions: Int[Array, " T"]
+
+    def begin(self, observation: Array) -> Int[Array, ""]:
+        return jnp.array(0)
+
+    def follow(self, now: Int[Array, ""], observation: Array) -> Int[Array, ""]:
+        return now
+
+    def act(self, now: Int[Array, ""], skill: Array) -> Int[Array, ""]:
+        return self.actions[now]
+
+    def arrive(self, now: Int[Array, ""], action: Array, observation: Array) -> Int[Array, ""]:
+        return now + 1
+
+    def is_done(self, now: Int[Array, ""], skill: Array) -> Bool[Array, ""]:
+        return now == skill
+
+
+@functools.cache
+def levels() -> Any:
+    """As many as a portrait draws and runs, to compile once."""
+    drawn = draw_levels(WORLD, key_of(5), portraits.NUM_SEARCHED)
+    return jax.tree.map(lambda leaf: leaf[:NUM_LEVELS], drawn)
+
+
+def runs_of(skills: Any, skill: int) -> SkillRun:
+    return jax.tree.map(np.asarray, run_on_levels(skills, WORLD, levels(), jnp.asarray(skill)))
+
+
+def test_a_run_ends_where_the_skill_says_or_with_the_episode() -> None:
+    demo = demonstrate(WORLD, num_demos=1, seed=5)[0]
+    length = len(demo.actions)
+    cells = demo.observations[..., -1].reshape(length + 1, -1).argmax(axis=1)
+    script = Scripted(jnp.asarray(np.pad(demo.actions, (0, WORLD.max_steps - length))))
+    assert length < WORLD.max_steps
+    for says_stop, num_steps, stopped, num_taken in (
+        (length - 1, length - 1, True, 0),
+        (length, length, True, 1),
+        (length + 1, length, False, 1),  # what was picked up has ended the episode before
+        (99, length, False, 1),
+    ):
+        run = jax.tree.map(lambda leaf: leaf[0], runs_of(script, says_stop))
+        assert (run.num_steps, run.stopped, run.taken.sum()) == (num_steps, stopped, num_taken)
+        np.testing.assert_array_equal(run.cells[: num_steps + 1], cells[: num_steps + 1])
+        assert set(run.cells[num_steps:]) == {cells[num_steps]}
+
+
+@functools.cache
+def model(inference: str) -> Model:
+    demos = demonstrate(WORLD, num_demos=2, seed=1)
+    return model_for(demos, Config(inference=inference, **TINY))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_runs_are_those_of_a_plain_loop(inference: str) -> None:
+    """With untrained networks, which wander and stop as they like."""
+    trained = model(inference)
+    together = runs_of(trained.skills, 1)
+    step, observe = jax.jit(WORLD.step), jax.jit(WORLD.observe)
+    for i in range(NUM_LEVELS):
+        level = jax.tree.map(lambda leaf, i=i: leaf[i], levels())
+        state, over, stopped, cells = WORLD.start(level), False, False, []
+        running = trained.begin(np.asarray(observe(level, state)), 1)
+        while not over:
+            cells.append(int(state.player))
+            action = running.act()
+            after = step(level, state, action)
+            stopped = running.arrive(action, np.asarray(observe(level, after.state)))
+            over = stopped or bool(after.terminated) or bool(after.truncated)
+            state = after.state
+        run = jax.tree.map(lambda leaf, i=i: leaf[i], together)
+        assert run.num_steps == len(cells)
+        assert run.stopped == stopped
+        assert run.cells[: len(cells) + 1].tolist() == [*cells, int(state.player)]
+
+
+def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
+    portrait = portray(PART, model("exact"), print)["portrait"]
+    assert json.loads(json.dumps(portrait)) == portrait, "a part that is done is read back from its file"
+    level = np.array([list(row) for row in portrait["level"]])
+    assert 0 <= portrait["found"] < len(portrait["skills"]) == TINY["num_skills"]
+    for skill in portrait["skills"]:
+        rows, columns = np.divmod(skill["path"], level.shape[1])
+        assert level[rows[0], columns[0]] == "@"
+        assert (level[rows, columns] != "#").all()
+        assert (np.abs(np.diff(rows)) + np.abs(np.diff(columns)) <= 1).all()
+        assert skill["taken"] is None or level.flat[skill["taken"]].isalpha()
+        assert sum(skill["terminations"]) == skill["num_stopped"] <= portrait["num_levels"] == PART.num_test
+        assert skill["num_stopped_with_object"] <= skill["num_stopped"]
+        assert (skill["mean_steps"] is None) == (skill["num_stopped"] == 0)
+        assert not np.reshape(skill["terminations"], level.shape)[[0, -1]].any(), "nobody stands in the outer wall"
+    segments = portrait["segments"]
+    assert len(segments["tasks"]) == len(segments["probs"]) == len(segments["boundaries"]) + 1 == 3
+    np.testing.assert_allclose(np.sum(segments["probs"], axis=0), 1, atol=2e-4)
+
+
+def test_a_skill_that_does_not_stop_is_left_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the paper leaves to skills; fewer here."""
+    assert portraits.MOST_STEPS == 50
+    monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
+    north = Scripted(jnp.zeros(WORLD.max_steps, int))
+    never = jnp.asarray(99)
+    monkeypatch.setattr(
+        portraits, "run_on_levels", lambda _, world, levels, skill: run_on_levels(north, world, levels, never)
+    )
+    for skill in portray_skills(model("exact"), WORLD_NAME, PART.num_test)["skills"]:
+        assert len(skill["path"]) == WORLD.max_steps + 1
+        assert (skill["stopped"], skill["taken"], skill["num_stopped"]) == (False, None, 0)
+
+
+def test_counts_of_runs_by_hand() -> None:
+    """Two of five skills stop, one of them with something in its hands; two others end with the episode."""
+    runs = SkillRun(
+        cells=jnp.array([[6, 7, 8, 8], [6, 11, 11, 11], [6, 7, 12, 12], [6, 7, 12, 12], [6, 7, 6, 7]]),
+        num_steps=jnp.array([2, 1, 2, 2, 3]),
+        stopped=jnp.array([True, True, False, False, False]),
+        taken=jnp.array([[False, True], [False, False], [True, False], [False, True], [False, False]]),
+    )
+    terminations = np.zeros(25, int)
+    terminations[[8, 11]] = 1
+    assert describe_runs(runs, 5) == {
+        "num_stopped": 2,
+        "num_stopped_with_object": 1,
+        "mean_steps": 1.5,
+        "terminations": terminations.tolist(),
+    }
+
+
+def test_the_sample_is_one_of_the_end_of_training() -> None:
+    """Where temperatures fall, it is at the last one."""
+
+    def sample(**settings: Any) -> np.ndarray:
+        config = dataclasses.replace(model("relaxed").config, **settings)
+        return np.array(portray_segments(dataclasses.replace(model("relaxed"), config=config), WORLD_NAME, 3)["sample"])
+
+    fallen = sample(temperature=1.0, final_temperature=0.1)
+    np.testing.assert_array_equal(fallen, sample(temperature=0.1))
+    assert np.abs(fallen - sample(temperature=1.0)).max() > 0.01
+
+
+def test_what_is_early_has_soft_segments_alone() -> None:
+    early = dataclasses.replace(PART, early=True)
+    portrait = portray(early, model("relaxed"), print)["portrait"]
+    assert set(portrait) == {"segments"}
+    assert set(portrait["segments"]) == {"boundaries", "tasks", "probs", "sample"}
+
+
+def test_early_models_are_on_the_way_to_the_late_ones() -> None:
+    """The same settings, and the same rate at each of their steps; so the very same steps."""
+    by_name = {part.name: part.config for part in studies.make_study("qualitative", "paper").parts}
+    for name in ("CompILE", "exact"):
+        late, early = by_name[name], by_name[f"{name}, early"]
+        assert early.num_iterations * scales.EARLY == late.num_iterations
+        same = {"num_iterations": 1, "cooldown": 0.0}
+        assert dataclasses.replace(late, **same) == dataclasses.replace(early, **same)
+        for iteration in (0, early.num_iterations - 1):
+            assert learning_rates(late)(iteration) == learning_rates(early)(iteration)
+
+
+def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = parts.Part("scored", "symbols", Config())
+    monkeypatch.setattr(parts, "train_models", lambda part, *_: parts.TrainedPart([model("exact")], 0.0, []))
+    monkeypatch.setattr(parts, "score_models", lambda part, *_: {"by": "score_models"})
+    monkeypatch.setattr(portraits, "portray", lambda part, *_: {"by": "portray"})
+    monkeypatch.setattr(parts, "commit", lambda: "abc")
+    monkeypatch.setattr(parts, "hardware", lambda: {"platform": "cpu"})
+    study = Study("qualitative", "a title", (PART, scored))
+    result = runner.reproduce(study, "smoke", work=tmp_path, out=tmp_path / "q.json", say=print)
+    assert {name: part["by"] for name, part in result["figures"].items()} == {
+        "exact": "portray",
+        "scored": "score_models",
+    }
+    assert result["seeds"] == [0]
+    assert (result["commit"], result["hardware"]) == ("abc", {"platform": "cpu"})
+    assert json.loads((tmp_path / "q.json").read_text()) == result

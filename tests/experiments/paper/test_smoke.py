@@ -1,0 +1,107 @@
+"""Studies at the smoke scale, for real: two steps of tiny networks, and all that is measured about them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from experiments.paper.agents import AgentPart
+from experiments.paper.classic import OlderPart
+from experiments.paper.names import StudyName
+from experiments.paper.parts import Part, run_part
+from experiments.paper.portraits import DrawnPart
+from experiments.paper.run import reproduce
+from experiments.paper.studies import make_study
+from experiments.paper.tables import study_cells
+
+ONE_OF_EACH: list[tuple[StudyName, str]] = [
+    ("table1", "LSTM surprisal"),
+    ("table1", "b-CompILE"),
+    ("table1", "exact, effects"),
+    ("table2", "CompILE"),
+    ("table2", "z-CompILE"),
+    ("table3", "M=4"),
+    ("table3", "exact, at most 3"),
+    ("figure4", "grid-visit, exact"),
+    ("figure5", "grid-pickup, 3 tasks, sparse: hierarchical, exact"),
+    ("figure5", "grid-pickup, 3 tasks, sparse: VAE-BC"),
+    ("figure5", "grid-pickup, 3 tasks, sparse: low-level"),
+    ("figure7", "grid-pickup, VAE-BC"),
+    ("qualitative", "exact"),
+    ("qualitative", "CompILE, early"),
+    ("classic", "reacher, equal lengths"),
+    ("classic", "reacher, change points"),
+    ("classic", "reacher, change points, kernel"),
+    ("classic", "reacher, hidden Markov model"),
+]
+"""Studies and the names of their parts."""
+ON_LONGER_LISTS = {"exact, effects", "M=4"}
+"""Those that are scored on five tasks too, for which everything is compiled again."""
+
+
+def kinds_of(part: Part) -> set[str]:
+    """All that makes a part run otherwise than another one does, but for numbers."""
+    if isinstance(part, OlderPart):
+        return {part.method}
+    if isinstance(part, AgentPart):
+        return {f"{part.agent.agent} agents"}
+    if part.surprisal:
+        return {"surprisal"}
+    config = part.config
+    kinds = {
+        "exact" if config.inference == "exact" else f"relaxed {config.codes}": True,
+        f"told {config.supervision}": True,
+        "effects": config.effects,
+        "number of segments unknown": config.num_segments is None,
+        "as trained": part.as_trained,
+        "unending": part.unending,
+        "drawn": isinstance(part, DrawnPart),
+        "drawn early": isinstance(part, DrawnPart) and part.early,
+        f"world {part.world}": True,
+    }
+    return {kind for kind, is_one in kinds.items() if is_one}
+
+
+def find(name: StudyName, part_name: str) -> Part:
+    return next(part for part in make_study(name, "smoke").parts if part.name == part_name)
+
+
+def test_there_is_one_of_each_kind() -> None:
+    every = [part for name in get_args(StudyName) for part in make_study(name, "smoke").parts]
+    chosen = [find(*names) for names in ONE_OF_EACH]
+    assert set.union(*map(kinds_of, chosen)) == set.union(*map(kinds_of, every))
+
+
+@pytest.mark.parametrize(("name", "part_name"), ONE_OF_EACH)
+def test_a_part_of_each_kind(name: StudyName, part_name: str, tmp_path: Path) -> None:
+    part = find(name, part_name)
+    if part_name not in ON_LONGER_LISTS:
+        part = dataclasses.replace(part, test_tasks=(3,))
+    said: list[str] = []
+    found = run_part(part, tmp_path, said.append)
+    assert found["part"] == part.to_json()
+    assert said[-1].startswith(part.name)
+    if isinstance(part, AgentPart):
+        assert len(found["played"]) == len(found["best"]) == 2
+    elif isinstance(part, DrawnPart):
+        assert ("skills" in found["portrait"]) == (not part.early)
+    else:
+        assert_scored(part, found["scores"])
+
+
+def assert_scored(part: Part, scores: dict[str, Any]) -> None:
+    assert set(scores) == {str(tasks) for tasks in part.test_tasks}
+    for seeds in scores.values():
+        assert len(seeds) == 2
+        assert all(0 <= seed["boundary_accuracy"] <= 1 for seed in seeds)
+        assert all((seed["online"] is None) == (part.surprisal or not part.needs_models) for seed in seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", get_args(StudyName))
+def test_all_of_a_study(name: StudyName, tmp_path: Path) -> None:
+    study = make_study(name, "smoke")
+    result = reproduce(study, "smoke", work=tmp_path / "work", out=tmp_path / "out.json", say=lambda words: None)
+    assert set(result["figures"]) == {part.name for part in study.parts}
+    assert study_cells(result).rows

@@ -1,0 +1,36 @@
+"""Small demonstrations and untrained models, made once for all tests."""
+
+import functools
+
+import jax
+import numpy as np
+
+from compile_il.config import Config
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.spaces import scaling_of, space_of
+from compile_il.inference.engines import new_skills
+from compile_il.model.model import Model
+
+LENGTHS = (5, 9, 7, 4)
+SMALL = Config(num_segments=3, num_skills=3, hidden_dim=8, num_maps=2, num_iterations=3, batch_size=4, max_segments=5)
+
+
+@functools.cache
+def vector_demos(num_demos: int = 4, seed: int = 0) -> Demonstrations:
+    """Vectors of width 2 and four discrete actions."""
+    rng = np.random.default_rng(seed)
+    lengths = [LENGTHS[i % len(LENGTHS)] for i in range(num_demos)]
+    observations = [rng.normal(size=(n + 1, 2)).astype(np.float32) for n in lengths]
+    return Demonstrations.from_arrays(observations, [rng.integers(0, 4, n) for n in lengths], num_actions=4)
+
+
+@functools.cache
+def small_model(config: Config = SMALL, seed: int = 0) -> Model:
+    """An untrained model for `vector_demos`."""
+    return model_for(vector_demos(), config, seed)
+
+
+def model_for(demos: Demonstrations, config: Config = SMALL, seed: int = 0) -> Model:
+    """An untrained model for any demonstrations."""
+    skills = new_skills(config.settled(), space_of(demos), scaling_of(demos), jax.random.key(seed))
+    return Model(skills, config, duration_rate=2.5)

@@ -1,0 +1,241 @@
+"""Saved models come back whole, or not at all with an error that says what to do."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.segments import Segments
+from compile_il.model import files as array_files
+from compile_il.model.files import CONFIG_FILE, WEIGHTS_FILE, ModelError, checksum, load
+from compile_il.training.fit import fit
+from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_model().save(tmp_path_factory.mktemp("models") / "runs" / "small")
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy that may be damaged."""
+    return Path(shutil.copytree(saved, tmp_path / "copy"))
+
+
+def change(folder: Path, **values: object) -> None:
+    path = folder / CONFIG_FILE
+    description = json.loads(path.read_text()) | values
+    path.write_text(json.dumps(description | {"sha256": checksum(description)}))
+
+
+def test_what_is_written(saved: Path) -> None:
+    assert sorted(path.name for path in saved.iterdir()) == [CONFIG_FILE, WEIGHTS_FILE]
+    assert [path.name for path in saved.parent.iterdir()] == ["small"]
+    description = json.loads((saved / CONFIG_FILE).read_text())
+    assert description["format"] == 2
+    assert description["settings"]["num_skills"] == 3
+    names = safetensors.numpy.load_file(saved / WEIGHTS_FILE)
+    assert {
+        "policies.eyes.embedding.mean",
+        "policies.heads.layers.0.weight",
+        "policies.log_sigma",
+        "stopping.layers.0.bias",
+    } <= names.keys()
+
+
+def test_segmentations_are_identical(saved: Path) -> None:
+    loaded = load(saved)
+    assert loaded.config == SMALL
+    assert loaded.duration_rate == small_model().duration_rate
+    before, after = small_model().segment(vector_demos()), loaded.segment(vector_demos())
+    for field in dataclasses.fields(Segments):
+        for a, b in zip(getattr(before, field.name), getattr(after, field.name), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["grid", "symbol"])
+def test_other_spaces(kind: str, tmp_path: Path) -> None:
+    frames = np.arange(6) % 3 if kind == "symbol" else np.zeros((6, 5, 5, 2), np.uint8)
+    demos = Demonstrations.from_arrays([frames], [np.random.default_rng(0).normal(3, 2, (5, 2))])
+    model = model_for(demos)
+    again = load(model.save(tmp_path / "model"))
+    assert again.skills.space == model.skills.space
+    np.testing.assert_array_equal(again.skills.policies.actions.mean, model.skills.policies.actions.mean)
+    np.testing.assert_array_equal(again.skills.policies.actions.spread, model.skills.policies.actions.spread)
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_models_of_data_whose_labels_tell_numbers_of_segments(inference: str, tmp_path: Path) -> None:
+    """As they are written now, and as they were when settings said so."""
+    counts = [2, 3, 2, 1]
+    model = fit(vector_demos(), config=dataclasses.replace(SMALL, inference=inference), num_segments=counts)
+    place = model.save(tmp_path / "model")
+    now = load(place)
+    assert (now.config, now.counts_told) == (model.config, model.counts_told)
+    description = json.loads((place / CONFIG_FILE).read_text())
+    del description["counts_told"]
+    description["settings"] = model.settled.to_json() | {"counts_told": True}
+    (place / CONFIG_FILE).write_text(json.dumps(description | {"sha256": checksum(description)}))
+    before = load(place)
+    for again in (now, before):
+        assert again.settled == model.settled
+        found, expected = again.segment(vector_demos(), counts), model.segment(vector_demos(), counts)
+        np.testing.assert_array_equal(found.log_likelihood, expected.log_likelihood)
+
+
+@pytest.mark.parametrize("weight", [None, 0.5])
+def test_models_of_before_learned_no_length(weight: float | None, tmp_path: Path) -> None:
+    """Where the number of segments is unknown: lengths had no weight by default, and else the rate of the file."""
+    settings = dataclasses.replace(SMALL, num_segments=None, duration_weight=weight)
+    fixed = {"duration_weight": 0.0} if weight is None else {"duration_rate": 2.5}
+    was = small_model(dataclasses.replace(settings, **fixed))
+    was.save(tmp_path / "model")
+    change(tmp_path / "model", settings=settings.to_json())
+    now = load(tmp_path / "model")
+    assert now.config == was.config
+    assert now.expected_length == 2.5
+    for demos in (vector_demos(), vector_demos(1)):
+        np.testing.assert_array_equal(now.segment(demos, 3).log_likelihood, was.segment(demos, 3).log_likelihood)
+
+
+def test_a_learned_length_comes_back(tmp_path: Path) -> None:
+    model = fit(vector_demos(), config=SMALL, num_segments="unknown")
+    assert model.expected_length != model.duration_rate
+    again = load(model.save(tmp_path / "model"))
+    assert again.expected_length == model.expected_length
+    np.testing.assert_array_equal(
+        again.segment(vector_demos(), 3).log_likelihood, model.segment(vector_demos(), 3).log_likelihood
+    )
+
+
+def test_existing_models_are_replaced_on_request_only(tmp_path: Path) -> None:
+    small_model().save(tmp_path / "model")
+    with pytest.raises(FileExistsError, match=r"model exists: choose another name, or pass overwrite=True"):
+        small_model().save(tmp_path / "model")
+    other = small_model(seed=1)
+    other.save(tmp_path / "model", overwrite=True)
+    np.testing.assert_array_equal(
+        load(tmp_path / "model").skills.stopping.layers[0].weight, other.skills.stopping.layers[0].weight
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_other_folders_are_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a model"):
+        small_model().save(tmp_path, overwrite=True)
+    with pytest.raises(FileExistsError, match=r"thesis\.tex is a file: name a folder"):
+        small_model().save(tmp_path / "thesis.tex", overwrite=True)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_place_where_nobody_can_write() -> None:
+    with pytest.raises(OSError, match=r"^/proc/model cannot be written \(.*\): name a folder somewhere else"):
+        small_model().save("/proc/model")
+
+
+def test_a_file_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "arm.npz").touch()
+    with pytest.raises(ModelError, match=r"arm\.npz is a file, and a model is a folder"):
+        load(tmp_path / "arm.npz")
+
+
+def test_a_write_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(path: Path, data: bytes) -> None:
+        raise OSError("No space left on device")
+
+    before = (folder / WEIGHTS_FILE).read_bytes()
+    monkeypatch.setattr(array_files, "_write", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        small_model(seed=1).save(folder, overwrite=True)
+    assert (folder / WEIGHTS_FILE).read_bytes() == before
+    assert [path.name for path in folder.parent.iterdir()] == ["copy"]
+
+
+def truncate_weights(folder: Path) -> None:
+    path = folder / WEIGHTS_FILE
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip_a_bit(folder: Path) -> None:
+    data = bytearray((folder / WEIGHTS_FILE).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / WEIGHTS_FILE).write_bytes(data)
+
+
+def truncate_config(folder: Path) -> None:
+    path = folder / CONFIG_FILE
+    path.write_text(path.read_text()[:-20])
+
+
+def another_digit(folder: Path) -> None:
+    path = folder / CONFIG_FILE
+    text = path.read_text()
+    assert text.count('"num_segments": 3') == 1
+    path.write_text(text.replace('"num_segments": 3', '"num_segments": 2'))
+
+
+def not_text(folder: Path) -> None:
+    (folder / CONFIG_FILE).write_bytes(b"\xff\xfe\x00")
+
+
+@pytest.mark.parametrize(
+    ("damage", "file", "message"),
+    [
+        (truncate_weights, WEIGHTS_FILE, r"damaged, or of another model\. Copy the folder again as a whole"),
+        (flip_a_bit, WEIGHTS_FILE, "damaged, or of another model"),
+        (truncate_config, CONFIG_FILE, r"is not JSON .*: it is damaged\. Copy the folder again"),
+        (not_text, CONFIG_FILE, "is not JSON"),
+        (another_digit, CONFIG_FILE, r"does not hold what was written: it is damaged, or was changed by hand\. Undo"),
+        (lambda folder: (folder / WEIGHTS_FILE).unlink(), WEIGHTS_FILE, "cannot be read .*give the folder that `save`"),
+        (lambda folder: (folder / CONFIG_FILE).unlink(), CONFIG_FILE, "cannot be read"),
+        (shutil.rmtree, CONFIG_FILE, "cannot be read"),
+        (lambda folder: change(folder, format=3), CONFIG_FILE, "has format 3, and this version of compile-il reads 2"),
+        (lambda folder: (folder / CONFIG_FILE).write_text("[]"), CONFIG_FILE, "has format None"),
+        (lambda folder: change(folder, settings={"colour": 1}), CONFIG_FILE, r"Unknown settings \['colour'\]"),
+        (lambda folder: change(folder, settings={"num_skills": "3"}), CONFIG_FILE, "does not describe a model"),
+        (lambda folder: change(folder, space=None), CONFIG_FILE, "does not describe a model"),
+        (lambda folder: change(folder, duration_rate="fast"), CONFIG_FILE, "does not describe a model"),
+    ],
+)
+def test_damage_is_named(folder: Path, damage: Callable[[Path], object], file: str, message: str) -> None:
+    damage(folder)
+    with pytest.raises(ModelError, match=rf"copy/{file} .*{message}"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"num_skills": 4},
+            r"has policies\.heads\.layers\.0\.weight as float32\[3, 8, 8\], where its settings ask for .*\[4, 8, 8\]",
+        ),
+        ({"shared_termination": True}, r"has stopping\.layers\.1\.weight as"),
+    ],
+)
+def test_weights_that_do_not_fit_the_settings(folder: Path, changed: dict[str, object], message: str) -> None:
+    change(folder, settings=SMALL.to_json() | changed)
+    with pytest.raises(ModelError, match=rf"{WEIGHTS_FILE} {message}"):
+        load(folder)
+
+
+def test_weights_of_another_space(folder: Path) -> None:
+    description = json.loads((folder / CONFIG_FILE).read_text())
+    change(
+        folder, space=description["space"] | {"observation_kind": "symbol", "observation_shape": [], "num_symbols": 3}
+    )
+    with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.eyes\.embedding"):
+        load(folder)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config.json cannot be read \(No such file or directory\): give the folder"):
+        load(tmp_path / "nothing")
