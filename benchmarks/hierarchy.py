@@ -28,14 +28,14 @@ from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.results import Measurement
 from compile_il.inference.engines import new_skills
 from compile_il.rl.config import AgentConfig
-from compile_il.rl.trainer import AgentsState, OnDevice
+from compile_il.rl.trainer import AgentsState, AgentTrainer
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import NUM_RL_STEPS, GridWorld
 
 
 def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:
     """Skills that have learned nothing."""
-    config = config.settled()
+    config = config.resolved()
     make = functools.partial(new_skills, config, space_of(demos), scaling_of(demos))
     return cil.Model(eqx.filter_jit(make)(jax.random.key(0)), config, 3.0)
 
@@ -54,7 +54,7 @@ def steps_a_second(step: Callable[[Any, int], tuple[Any, Any]], start: Any, repe
     return repeats * int(last.num_steps.sum()) / (time.perf_counter() - began), last
 
 
-def acting_alone(training: OnDevice) -> Callable[[AgentsState, int], tuple[AgentsState, Any]]:
+def acting_alone(training: AgentTrainer) -> Callable[[AgentsState, int], tuple[AgentsState, Any]]:
     """Iterations without the updates."""
     config = training.config
     arrays, static = eqx.partition(training.arena, eqx.is_array)
@@ -76,7 +76,7 @@ def acting_alone(training: OnDevice) -> Callable[[AgentsState, int], tuple[Agent
 
 def measure(config: AgentConfig, world: GridWorld, model: cil.Model | None, repeats: int) -> dict[str, float]:
     """Steps a second with learning and without, and how many steps a decision takes."""
-    training = OnDevice(config, world, model)
+    training = AgentTrainer(config, world, model)
     learning, last = steps_a_second(training.step, training.start(), repeats)
     act = acting_alone(training)
 

@@ -25,9 +25,9 @@ from compile_il.config import Config
 from compile_il.evaluation.results import Measurement
 from compile_il.inference.engines import make_losses
 from compile_il.inference.exact.objective import score_batch
-from compile_il.inference.exact.recursion import exactly, log_likelihood
+from compile_il.inference.exact.recursion import log_likelihood, point_mass
 from compile_il.inference.relaxed.recognition import infer_all
-from compile_il.inference.relaxed.supervision import counts_in, told_in
+from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
 from compile_il.training.feeds import WorldFeed
 from compile_il.training.sources import TRAINING_STEPS, make_source
 from compile_il.training.trainer import Trainer
@@ -99,7 +99,7 @@ class Parts(NamedTuple):
 
 def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """The networks, and the sum over segmentations."""
-    priors, log_count = trainer.models(trainer.start())[0].priors(trainer.source.max_length), exactly(3, 3)
+    priors, log_count = trainer.models(trainer.start())[0].priors(trainer.source.max_length), point_mass(3, 3)
     scored = parts.forwards(score_batch)()
 
     def recursion(steps: Any, known: Any) -> Any:
@@ -114,7 +114,7 @@ def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
 
 def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """The networks that look at frames, the passes of recognition, and those of termination."""
-    num_segments = trainer.settled.expected_segments
+    num_segments = trainer.resolved.expected_segments
 
     def frames(skills: Any, batch: Any) -> Any:
         read = skills.read(batch)
@@ -125,7 +125,7 @@ def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]
 
     def recognise(skills: Any, batch: Any) -> Any:
         inputs = jnp.ones((*masks(batch).shape[::2], 2 * trainer.config.hidden_dim))
-        told = told_in(batch, counts_in(batch, num_segments), num_segments)
+        told = supervision_of_batch(batch, counts_of_batch(batch, num_segments), num_segments)
         found = infer_all(skills.recognition, inputs, batch.lengths, 0 * masks(batch), told.ends, temperature=1.0)
         return jnp.mean(found.code_logits) + jnp.mean(jnp.exp(found.log_segments))
 
@@ -172,7 +172,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
-    losses = make_losses(trainer.settled, trainer.rate)
+    losses = make_losses(trainer.resolved, trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
     steps = [milliseconds_in_a_row(whole, warm_up, repeats) for _ in range(4)]
@@ -221,7 +221,7 @@ def main() -> None:
         table.add_row(part, *(f"{column[part]:.2f}" for column in columns.values()))
     Console().print(table)
     if options.out:
-        config = {"world": options.world, **Config(**sizes).settled().to_json(), "num_seeds": options.num_seeds}
+        config = {"world": options.world, **Config(**sizes).resolved().to_json(), "num_seeds": options.num_seeds}
         measurement.write(options.out, config=config, seeds=[0], figures=columns)
 
 

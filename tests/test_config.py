@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compile_il.config import NUMBERS, Config, ConfigError, CountsTold, changed, is_whole
+from compile_il.config import NUMBERS, Config, ConfigError, SegmentCounts, changed, is_whole
 
 
 @pytest.mark.parametrize(
@@ -126,29 +126,29 @@ def test_numbers_that_are_none(settings: dict[str, Any], message: str) -> None:
 
 
 def test_defaults_that_depend_on_what_is_known() -> None:
-    known, unknown = Config().settled(), Config(num_segments=None).settled()
+    known, unknown = Config().resolved(), Config(num_segments=None).resolved()
     assert (known.shared_termination, known.termination_weight, known.duration_weight) == (False, 1.0, None)
     assert (unknown.shared_termination, unknown.termination_weight, unknown.duration_weight) == (True, 3.0, 1.0)
-    assert Config(duration_rate=12.0).settled().duration_weight is None
+    assert Config(duration_rate=12.0).resolved().duration_weight is None
     mine = Config(
         num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False, sigma_floor=0.3
     )
-    assert mine.settled() == mine
+    assert mine.resolved() == mine
 
 
 def test_defaults_that_depend_on_what_labels_tell() -> None:
-    unknown, told = Config(num_segments=None, max_segments=4), CountsTold(largest=7, of_all=True)
-    assert unknown.settled(told) == dataclasses.replace(Config().settled(), num_segments=None, max_segments=7)
-    some = unknown.settled(CountsTold(largest=7))
-    assert some == dataclasses.replace(unknown.settled(), max_segments=7)
+    unknown, told = Config(num_segments=None, max_segments=4), SegmentCounts(largest=7, of_all=True)
+    assert unknown.resolved(told) == dataclasses.replace(Config().resolved(), num_segments=None, max_segments=7)
+    some = unknown.resolved(SegmentCounts(largest=7))
+    assert some == dataclasses.replace(unknown.resolved(), max_segments=7)
     relaxed = dataclasses.replace(unknown, inference="relaxed")
-    assert relaxed.settled(told).num_segments == 7
-    assert relaxed.settled(CountsTold(largest=7)).num_segments is None
-    assert unknown.settled(CountsTold(largest=2)) == unknown.settled()
+    assert relaxed.resolved(told).num_segments == 7
+    assert relaxed.resolved(SegmentCounts(largest=7)).num_segments is None
+    assert unknown.resolved(SegmentCounts(largest=2)) == unknown.resolved()
 
 
 def test_defaults_that_depend_on_the_inference() -> None:
-    exact, relaxed = Config().settled(), Config(inference="relaxed").settled()
+    exact, relaxed = Config().resolved(), Config(inference="relaxed").resolved()
     assert exact.sigma_floor == 0.5
     assert relaxed.sigma_floor == 0.25
-    assert Config(inference="relaxed", sigma_floor=0.1).settled().sigma_floor == 0.1
+    assert Config(inference="relaxed", sigma_floor=0.1).resolved().sigma_floor == 0.1

@@ -139,9 +139,9 @@ def test_small_models_of_surprisal_do_as_well_with_a_large_spread() -> None:
 def test_told_codes_are_not_named_on_the_reacher() -> None:
     """As docs/experiments.md says it, in its numbers."""
     page = " ".join((Path(__file__).parent.parent / "docs" / "experiments.md").read_text().split())
-    named = score("table1", "z-CompILE", 3, "agreement")
+    known_or = score("table1", "z-CompILE", 3, "agreement")
     told, cut = (score("table1", model, 3, "online") for model in ("z-CompILE", "b-CompILE"))
-    assert f"agree with the true ones in {named:.0f} % of steps, so that only {told:.1f} % of levels" in page
+    assert f"agree with the true ones in {known_or:.0f} % of steps, so that only {told:.1f} % of levels" in page
     assert f"against {cut:.1f} % for b-CompILE" in page
 
 

@@ -100,7 +100,7 @@ def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
     assert true is not None, "worlds know their boundaries"
     learned = model.skills.durations if isinstance(model.skills, Skills) else None
     return {
-        "weight": float(learned.weight) if learned else float(model.settled.duration_weight or 0.0),
+        "weight": float(learned.weight) if learned else float(model.resolved.duration_weight or 0.0),
         "boundary_accuracy": scores.boundary_accuracy,
         "f1": scores.f1,
         "true_boundaries_found": float(

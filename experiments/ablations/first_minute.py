@@ -44,7 +44,7 @@ def main(run: Run) -> None:
     validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
     seeds = range(run.num_seeds)
     figures = [train_for(run, seed, validation) for seed in seeds]
-    config = dataclasses.asdict(run) | {"out": run.out.name, "settings": settings(0).settled().to_json()}
+    config = dataclasses.asdict(run) | {"out": run.out.name, "settings": settings(0).resolved().to_json()}
     measurement.write(run.out, config=config, seeds=seeds, figures=figures)
 
 

@@ -83,7 +83,7 @@ def main(run: Run) -> None:
                 "world": run.world,
                 "test_tasks": run.test_tasks[:position],
                 "test_seed": TEST_SEED,
-                **trainer.settled.to_json(),
+                **trainer.resolved.to_json(),
             },
             seeds=range(run.config.num_seeds),
             figures=figures,
@@ -117,7 +117,7 @@ def train_with_checks(trainer: Trainer, run: Run) -> tuple[Trained, list[dict[st
 
 def check_seeds(trainer: Trainer, state: Trained, demos: Demonstrations, tasks: int) -> dict[str, list[float]]:
     """Returns scores of boundaries by name, each with a value for every seed."""
-    count: SegmentCount = tasks if trainer.settled.num_segments is not None else "unknown"
+    count: SegmentCount = tasks if trainer.resolved.num_segments is not None else "unknown"
     scores = [score_model(model, demos, count) for model in trainer.models(state)]
     names = ("boundary_accuracy", "f1", "count_accuracy")
     return {name: [round(getattr(score, name), 5) for score in scores] for name in names}

@@ -58,7 +58,7 @@ def main(run: Run) -> None:
         print(name, *(f"{100 * seed['recognition']['boundary_accuracy']:.1f}" for seed in figures[name]), flush=True)
     measurement.write(
         run.out,
-        config={"world": WORLD, "test_seed": TEST_SEED, "num_demos": run.num_demos, **run.config.settled().to_json()},
+        config={"world": WORLD, "test_seed": TEST_SEED, "num_demos": run.num_demos, **run.config.resolved().to_json()},
         seeds=range(run.config.num_seeds),
         figures=figures,
     )

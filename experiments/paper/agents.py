@@ -10,7 +10,7 @@ import numpy as np
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.learn import run_training
-from compile_il.rl.trainer import OnDevice
+from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.log import read_log
 from compile_il.training.runs import holds_run
 from compile_il.worlds import make_world
@@ -82,12 +82,12 @@ def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[
     run = folder / f"agents-{part.learning_hash}"
     say(f"{part.name}: agents learn")
     model = models[0] if models else None
-    training = OnDevice(part.agent, world, model)
+    training = AgentTrainer(part.agent, world, model)
     players = run_training(training, model, run, resume=holds_run(run), progress=False)
     played, best = (
         [
             player.evaluate(num_levels=part.num_test, seed=AGENT_TEST_SEED, sample=sample)._asdict()
-            for player in players.by_seed
+            for player in players.of_seeds
         ]
         for sample in (True, False)
     )

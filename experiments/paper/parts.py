@@ -29,7 +29,7 @@ from compile_il.evaluation.results import commit, hardware
 from compile_il.inference.segmenter import DivergedError
 from compile_il.model.model import Model
 from compile_il.training.checkpoints import Checkpoint, Checkpoints
-from compile_il.training.loop import CHECKPOINT_SECONDS, Stopped, StopRequest, Traces, UnderWay
+from compile_il.training.loop import CHECKPOINT_SECONDS, RunOutputs, Stopped, StopRequest, TrainingLoop
 from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer
 from compile_il.worlds import make_world
@@ -150,7 +150,7 @@ def trained_with(config: Config) -> dict[str, Any]:
 
     They say of each model, too, that no labels told it the number of segments.
     """
-    return config.settled().to_json() | {"counts_told": False}
+    return config.resolved().to_json() | {"counts_told": False}
 
 
 class TrainedPart(NamedTuple):
@@ -248,8 +248,8 @@ def train(trainer: Trainer, folder: Path, say: Say) -> TrainedPart:
             say(f"goes on after {last.iteration} of {total} iterations")
         if last.iteration < total:
             commits = sign(folder, commits)
-        traces = Traces(checkpoints, CHECKPOINT_SECONDS)
-        run = UnderWay(trainer.place(last.state), last.iteration, last.seconds, request, traces)
+        traces = RunOutputs(checkpoints, CHECKPOINT_SECONDS)
+        run = TrainingLoop(trainer.place(last.state), last.iteration, last.seconds, request, traces)
         told = time.monotonic()
         for _ in run.steps(total, trainer.step):
             if run.iteration == total or time.monotonic() - told > TELL_SECONDS:
@@ -268,7 +268,7 @@ def score(model: Model, part: Part, tasks: int) -> dict[str, Any]:
         demos = demonstrate(make_world(part.world, num_tasks=tasks), num_demos=part.num_test, seed=TEST_SEED)
         return evaluate_cuts(SurprisalCuts(model).segment(demos, true_counts(demos)), demos)._asdict()
     model = without_end(model) if part.unending else model
-    count: Any = None if part.as_trained else "unknown" if model.settled.num_segments is None else "true"
+    count: Any = None if part.as_trained else "unknown" if model.resolved.num_segments is None else "true"
     with warnings.catch_warnings(action="ignore", category=CountWarning):  # table 3 asks for few on purpose
         return evaluate(model, part.world, num_tasks=tasks, num_demos=part.num_test, count=count)._asdict()
 

@@ -20,15 +20,15 @@ from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
 from compile_il.evaluation.evaluate import TEST_SEED
 from compile_il.evaluation.execute import Actor, run_codes
-from compile_il.inference.exact.constraints import Known, segment_codes_of
+from compile_il.inference.exact.constraints import Constraints, segment_codes_of
 from compile_il.inference.exact.objective import score_batch
-from compile_il.inference.exact.recursion import end_probs, exactly, forward, tables_of
+from compile_il.inference.exact.recursion import end_probs, forward, point_mass, tables_of
 from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
 from compile_il.inference.exact.skills import Skills
 from compile_il.inference.records import StepScores
 from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.relaxed.supervision import counts_in, told_in
+from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
 from compile_il.model.model import Model
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
@@ -79,7 +79,7 @@ def relaxed_segment_probs(
     Without noise and at temperature 1 these are the masks of q itself; with noise those of one relaxed sample, as
     training sees them.
     """
-    told = told_in(batch, counts_in(batch, gumbel.shape[1]), gumbel.shape[1])
+    told = supervision_of_batch(batch, counts_of_batch(batch, gumbel.shape[1]), gumbel.shape[1])
     found = infer_all(
         skills.recognition,
         skills.read(batch).inputs,
@@ -99,12 +99,12 @@ def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segmen
     return jax.vmap(posterior_segments, in_axes=(0, None, 0, None))(steps, priors, known, num_segments)
 
 
-def posterior_segments(steps: StepScores, priors: Priors, known: Known, num_segments: int) -> Float[Array, "M T"]:
+def posterior_segments(steps: StepScores, priors: Priors, known: Constraints, num_segments: int) -> Float[Array, "M T"]:
     """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
     by_skill = segment_values(centre(steps, known.length).steps, priors, known)
     values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(known, num_segments))
     alphas = forward(values, num_segments)
-    ends = end_probs(alphas, values, known.length, exactly(num_segments, num_segments))
+    ends = end_probs(alphas, values, known.length, point_mass(num_segments, num_segments))
     reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)
     return jnp.maximum(reached[:-1] - reached[1:], 0.0)[:, :-1]
 

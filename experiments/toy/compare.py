@@ -78,7 +78,7 @@ def main(run: Run) -> None:
     measurement = Measurement()
     figures: dict[str, Any] = {"comparisons": [], "plain_forms": {}}
     config = dataclasses.asdict(run) | {"out": run.out.name, "goal": GOAL, "learning_rate": LEARNING_RATE}
-    config["settings"] = run.config(Betas()).settled().to_json()
+    config["settings"] = run.config(Betas()).resolved().to_json()
 
     def write() -> None:
         measurement.write(run.out, config=config, seeds=range(run.num_seeds), figures=figures)

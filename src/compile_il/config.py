@@ -176,7 +176,7 @@ _ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one f
 
 
 _FORMER = {"counts_told"}
-"""Names in files of earlier versions that are no settings any more, and are ignored; see `CountsTold`."""
+"""Names in files of earlier versions that are no settings any more, and are ignored; see `SegmentCounts`."""
 
 
 _TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
@@ -192,7 +192,7 @@ class ConfigError(ValueError):
     """Settings that cannot work; the message says what to change."""
 
 
-class CountsTold(NamedTuple):
+class SegmentCounts(NamedTuple):
     """What labels tell about the number of segments, where the settings leave it open; a fact about the data."""
 
     largest: int = 0
@@ -201,7 +201,7 @@ class CountsTold(NamedTuple):
     """Whether labels tell the number of segments of every demonstration."""
 
 
-NOTHING_TOLD = CountsTold()
+NO_COUNTS = SegmentCounts()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,7 +303,7 @@ class Config:
         """Number of segments of a demonstration, or a guess (3) where it is not known."""
         return self.num_segments or 3
 
-    def settled(self, told: CountsTold = NOTHING_TOLD) -> Self:
+    def resolved(self, told: SegmentCounts = NO_COUNTS) -> Self:
         """The same settings, with a value for each None whose default follows from inference or the number of segments.
 
         Where the number of segments is told, the likelihood needs no help. Where it is not, cutting once more is worth

@@ -59,7 +59,7 @@ def test_settings_are_those_of_the_model_beside_it() -> None:
     settings = surprisal_settings(beside)
     assert (settings.hidden_dim, settings.num_segments, settings.num_skills, settings.recurrent) == (24, 1, 1, True)
     assert settings.termination_weight == NEGLIGIBLE
-    floors = [each.settled().sigma_floor or 0.0 for each in (settings, beside, Config())]
+    floors = [each.resolved().sigma_floor or 0.0 for each in (settings, beside, Config())]
     assert 0 < floors[0] < min(floors[1:]), "boundaries do not decay where none are learned"
     assert surprisal_settings(dataclasses.replace(settings, num_skills=7)) == settings
 

@@ -32,7 +32,7 @@ RELAXED = Config(inference="relaxed", num_segments=2, num_skills=2, hidden_dim=4
 @pytest.fixture(scope="module")
 def relaxed(symbols: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that can be decoded either way, untrained."""
-    model = model_for(cil.Demonstrations.load(symbols), RELAXED.settled())
+    model = model_for(cil.Demonstrations.load(symbols), RELAXED.resolved())
     return model.save(tmp_path_factory.mktemp("relaxed") / "model")
 
 
@@ -86,7 +86,7 @@ def test_segment_writes_a_table_where_the_name_ends_in_csv(
 
 def test_gaussian_codes_have_a_column_for_each_number(symbols: Path, tmp_path: Path) -> None:
     demos, out = cil.Demonstrations.load(symbols), tmp_path / "found.csv"
-    model = model_for(demos, dataclasses.replace(RELAXED, codes="gaussian", code_dim=2).settled())
+    model = model_for(demos, dataclasses.replace(RELAXED, codes="gaussian", code_dim=2).resolved())
     main(["segment", str(model.save(tmp_path / "model")), str(symbols), "--out", str(out)])
     with open(out, newline="") as file:
         lines = list(csv.DictReader(file))
@@ -176,9 +176,9 @@ def test_other_numbers_of_segments_are_named_where_there_are_some(
     monkeypatch.setattr("compile_il.evaluation.metrics.score", lambda *_, **__: scores)
     other = tmp_path / "other.npz"
     cil.demonstrate("symbols", num_demos=4, num_tasks=3, seed=1).save(other)
-    for data, named in ((symbols, False), (other, True)):
+    for data, known_or in ((symbols, False), (other, True)):
         main(["segment", str(relaxed), str(data), "--out", str(tmp_path / "found.jsonl"), "--overwrite"])
-        assert ("The truth has other numbers of segments" in " ".join(capsys.readouterr().out.split())) == named
+        assert ("The truth has other numbers of segments" in " ".join(capsys.readouterr().out.split())) == known_or
 
 
 @pytest.mark.filterwarnings("ignore::compile_il.data.segment_counts.CountWarning")

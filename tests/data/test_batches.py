@@ -17,11 +17,11 @@ from compile_il.data.batch import (
     pick,
     rounded_batch,
     rows_filled_up,
-    unpack,
+    to_padded,
 )
 from compile_il.data.labels import UNKNOWN
 from compile_il.inference.exact import objective
-from compile_il.inference.exact.recursion import exactly
+from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.worlds.demonstrate import draw_batch, observe_frames
 from compile_il.worlds.grid import GridWorld
@@ -49,7 +49,7 @@ def test_frames_of_a_world_are_those_of_its_demonstrations() -> None:
     np.testing.assert_array_equal(batch.lengths, lengths)
     np.testing.assert_array_equal(batch.first, np.cumsum(lengths + 1) - lengths - 1)
     assert np.asarray(batch.fits).all() == (int((lengths + 1).sum()) <= 120)
-    unpacked = unpack({"frames": batch.frames, "actions": batch.actions}, batch, 31)
+    unpacked = to_padded({"frames": batch.frames, "actions": batch.actions}, batch, 31)
     owner, time = np.divmod(np.arange(size * 31), 31)
     padded = np.asarray(observe_frames(GRID, episodes, jnp.asarray(owner), jnp.asarray(time)))
     padded = padded.reshape(size, 31, *padded.shape[1:])
@@ -78,10 +78,10 @@ def test_data_agrees_with_padded(max_length: int) -> None:
     batch, padded = batch_of(demos, 32, max_length), demos.padded(max_length)
     assert batch.fits.all()
     np.testing.assert_array_equal(batch.lengths, padded.lengths)
-    found = unpack({"frames": batch.frames, "actions": batch.actions}, batch, max_length)
+    found = to_padded({"frames": batch.frames, "actions": batch.actions}, batch, max_length)
     np.testing.assert_array_equal(np.asarray(found["frames"])[padded.valid], padded.observations[:, :-1][padded.valid])
     np.testing.assert_array_equal(np.asarray(found["actions"])[padded.valid], padded.actions[padded.valid])
-    last_frames = unpack(batch.frames, batch, max_length + 1)
+    last_frames = to_padded(batch.frames, batch, max_length + 1)
     for row, observations, n in zip(last_frames, demos.observations, demos.lengths, strict=True):
         np.testing.assert_array_equal(row[n], observations[n])
 
@@ -97,10 +97,10 @@ def test_gradients_find_their_frames(num_frames: int) -> None:
         return jnp.sum(jnp.where(counted, weights * jnp.tanh(table), 0.0))
 
     scores = jax.random.normal(jax.random.key(1), (num_frames,))
-    found = jax.grad(lambda scores: total(unpack(scores, batch, max_length)))(scores)
+    found = jax.grad(lambda scores: total(to_padded(scores, batch, max_length)))(scores)
     rows = np.minimum(batch.first[:, None] + np.arange(max_length), num_frames - 1)
     np.testing.assert_allclose(found, jax.grad(lambda scores: total(scores[rows]))(scores), rtol=1e-6)
-    padding = jax.grad(lambda scores: jnp.sum(jnp.where(counted, 0.0, unpack(scores, batch, max_length))))(scores)
+    padding = jax.grad(lambda scores: jnp.sum(jnp.where(counted, 0.0, to_padded(scores, batch, max_length))))(scores)
     used = int((batch.lengths[batch.fits] + 1).sum())
     np.testing.assert_array_equal(padding[:used], 0)
 
@@ -121,7 +121,7 @@ def test_labels_travel() -> None:
 
 def test_padding_changes_no_likelihood() -> None:
     model, demos = small_model(), vector_demos()
-    priors, log_count = model.priors(demos.max_length), exactly(3, 3)
+    priors, log_count = model.priors(demos.max_length), point_mass(3, 3)
     alone = [
         log_likelihoods(model.skills, batch_of(demos[[i]], 10, 9), priors, log_count)[0] for i in range(len(demos))
     ]
@@ -131,7 +131,7 @@ def test_padding_changes_no_likelihood() -> None:
 
 
 def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
-    demos, priors, log_count = vector_demos(), small_model().priors(9), exactly(3, 3)
+    demos, priors, log_count = vector_demos(), small_model().priors(9), point_mass(3, 3)
     cut = batch_of(demos, 20, 9)  # 6 + 10 frames fit, 8 more do not, nor does what comes after
     assert cut.fits.tolist() == [True, True, False, False]
     loss, gradient = loss_and_gradient(jnp.asarray(cut.frames), cut, priors, log_count)
@@ -147,7 +147,7 @@ def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
 def test_nothing_fits() -> None:
     batch = batch_of(vector_demos(), 4, 9)
     assert not batch.fits.any()
-    loss, gradient = loss_and_gradient(jnp.asarray(batch.frames), batch, small_model().priors(9), exactly(3, 3))
+    loss, gradient = loss_and_gradient(jnp.asarray(batch.frames), batch, small_model().priors(9), point_mass(3, 3))
     assert loss == 0
     assert not gradient.any()
 

@@ -13,13 +13,13 @@ from sklearn.metrics.cluster import contingency_matrix
 from compile_il.evaluation.metrics import (
     boundary_accuracy,
     boundary_f1,
-    dealt_out,
     match_labels,
     mean_iou,
     normalised_mutual_information,
     score_boundaries,
     score_labels,
     segmental_f1,
+    shuffled_labels,
     step_labels,
     summarise,
 )
@@ -89,7 +89,7 @@ def test_agreement_is_that_of_the_best_names() -> None:
 def test_chance_is_what_labels_reach_that_say_nothing() -> None:
     rng = np.random.default_rng(0)
     true = [np.repeat(rng.permutation(4), rng.integers(1, 6, 4)) for _ in range(200)]
-    perfect, nothing = score_labels(true, true), score_labels(dealt_out(true, seed=99), true)
+    perfect, nothing = score_labels(true, true), score_labels(shuffled_labels(true, seed=99), true)
     assert perfect.agreement == 1
     assert 0.25 < perfect.agreement_by_chance < 0.3
     assert perfect.nmi_by_chance < 0.02
@@ -100,13 +100,13 @@ def test_chance_is_what_labels_reach_that_say_nothing() -> None:
 
 def test_labels_are_dealt_out_to_the_same_segments() -> None:
     given = lists([0, 0, 1, 2, 2, 2], [3, 0, 0])
-    dealt = dealt_out(given, seed=0)
+    dealt = shuffled_labels(given, seed=0)
     spans = [[0, 0, 1, 2, 2, 2], [0, 1, 1]]
     names = [part[np.unique(span, return_index=True)[1]] for part, span in zip(dealt, spans, strict=True)]
     for part, span, name in zip(dealt, spans, names, strict=True):
         np.testing.assert_array_equal(part, name[span])
     assert sorted(np.concatenate(names)) == [0, 0, 1, 2, 3]
-    orders = {tuple(np.concatenate(dealt_out(given, seed))) for seed in range(10)}
+    orders = {tuple(np.concatenate(shuffled_labels(given, seed))) for seed in range(10)}
     assert len(orders) > 5
 
 

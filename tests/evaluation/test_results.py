@@ -15,9 +15,9 @@ OURS = '[project]\nname = "compile-il"\n'
 
 def git(folder: Path, *command: str) -> str:
     who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false"]
-    here = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    local_copy = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     command = ("git", "-C", str(folder), *who, *command)
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=here).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=local_copy).stdout.strip()
 
 
 def repository(top: Path, pyproject: str, package: str = "src/compile_il") -> Path:

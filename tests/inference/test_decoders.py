@@ -12,7 +12,7 @@ from compile_il.config import Config
 from compile_il.data.batch import batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.inference.engines import make_priors
-from compile_il.inference.exact.recursion import exactly
+from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.segmenter import decode_by_recognition, decode_exactly
 from tests.twins import relaxed_twin as twin
@@ -100,7 +100,7 @@ def test_the_likelihood_of_what_recognition_finds(settings: dict[str, Any], cont
     skills = networks(demos, config, SEED)
     demos = with_labels(demos) if told else demos
     counts = (3,) * len(LENGTHS) if told else COUNTS
-    log_counts = jnp.stack([exactly(count, MOST) for count in counts])
+    log_counts = jnp.stack([point_mass(count, MOST) for count in counts])
     batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
     found = decode_by_recognition(skills, batch, log_counts, RATE, config.readout)
     assert (found.num_segments[:2] >= 3).all()

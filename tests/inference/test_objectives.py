@@ -86,7 +86,7 @@ def test_policies_have_as_many_hidden_layers_as_asked(settings: dict[str, Any], 
 def test_losses_follow_the_temperature() -> None:
     """At each iteration they are those of a temperature that stays at that iteration's value."""
     demos = vector_demos()
-    annealed = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4, num_iterations=5).settled()
+    annealed = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4, num_iterations=5).resolved()
     annealed = dataclasses.replace(annealed, temperature=2.0, final_temperature=0.1)
     skills = new_skills(annealed, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
@@ -103,7 +103,7 @@ def test_losses_follow_the_temperature() -> None:
 def test_a_loss_is_told_in_its_terms_by_name() -> None:
     """A weight of zero takes away the term of that name and leaves the others; together they are the loss."""
     demos = vector_demos()
-    config = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4).settled()
+    config = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4).resolved()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
 
@@ -126,7 +126,7 @@ def test_a_loss_is_told_in_its_terms_by_name() -> None:
 )
 def test_the_prior_over_lengths(settings: dict[str, Any], weight: float) -> None:
     """A Poisson of at least one step: with weight 1 for relaxed models, and for exact ones with the weight they set."""
-    config, demos = Config(num_skills=3, hidden_dim=4, **settings).settled(), vector_demos()
+    config, demos = Config(num_skills=3, hidden_dim=4, **settings).resolved(), vector_demos()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     priors = make_priors(config, skills, 2.5, 9)
     expected = weight * (poisson.logpmf(np.arange(1, 10), 2.5) - np.log(poisson.sf(0, 2.5)))

@@ -123,7 +123,7 @@ def test_samples_are_drawn_from_the_posterior() -> None:
     told = model.sample(demos, [2, 3, 1, 4])
     assert told.num_segments.tolist() == [2, 3, 1, 4]
     assert_same(told, model.sample(demos, [2, 3, 1, 4], seed=0))
-    relaxed = model_for(demos, Config(inference="relaxed", codes="gaussian", hidden_dim=8, num_skills=2).settled())
+    relaxed = model_for(demos, Config(inference="relaxed", codes="gaussian", hidden_dim=8, num_skills=2).resolved())
     with pytest.raises(ValueError, match="cannot be summed over"):
         relaxed.sample(demos)
 

@@ -78,14 +78,14 @@ def test_models_of_data_whose_labels_tell_numbers_of_segments(inference: str, tm
     model = fit(vector_demos(), config=dataclasses.replace(SMALL, inference=inference), num_segments=counts)
     place = model.save(tmp_path / "model")
     now = load(place)
-    assert (now.config, now.counts_told) == (model.config, model.counts_told)
+    assert (now.config, now.segment_counts) == (model.config, model.segment_counts)
     description = json.loads((place / CONFIG_FILE).read_text())
     del description["counts_told"]
-    description["settings"] = model.settled.to_json() | {"counts_told": True}
+    description["settings"] = model.resolved.to_json() | {"counts_told": True}
     (place / CONFIG_FILE).write_text(json.dumps(description | {"sha256": checksum(description)}))
     before = load(place)
     for again in (now, before):
-        assert again.settled == model.settled
+        assert again.resolved == model.resolved
         found, expected = again.segment(vector_demos(), counts), model.segment(vector_demos(), counts)
         np.testing.assert_array_equal(found.log_likelihood, expected.log_likelihood)
 

@@ -55,11 +55,11 @@ def test_vectors_are_not_rounded_in_half_precision() -> None:
     scaling = Scaling(jnp.array([1000.0, 0.0]), jnp.ones(2), NOTHING, NOTHING, NO_CHANGES, NOTHING)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=32, key=jax.random.key(0))
     half = halved(embedding)
-    here, there = jnp.array([1001.0, 0.3]), jnp.array([999.0, 0.3])  # the same number in bfloat16
-    assert half(here).dtype == jnp.bfloat16
-    for vector in (here, there):
+    local_copy, there = jnp.array([1001.0, 0.3]), jnp.array([999.0, 0.3])  # the same number in bfloat16
+    assert half(local_copy).dtype == jnp.bfloat16
+    for vector in (local_copy, there):
         np.testing.assert_allclose(half(vector).astype(jnp.float32), embedding(vector), atol=0.05)
-    assert jnp.abs(half(here) - half(there)).max() > 0.2
+    assert jnp.abs(half(local_copy) - half(there)).max() > 0.2
 
 
 def test_vectors_of_width_zero_give_a_constant() -> None:

@@ -239,7 +239,7 @@ def test_each_skill_has_one_colour_all_over_the_page() -> None:
     ends = re.findall(r'<b class="chip k(\d+)">(\d+)</b>', page)
     assert len(bands) > 8
     assert len(ends) > 8
-    assert all(colored == named for colored, named in bands + ends)
+    assert all(colored == known_or for colored, known_or in bands + ends)
 
 
 def test_colours_can_be_told_apart_and_written_on() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from compile_il.data.spaces import Space
 from compile_il.networks.embeddings import Convolution
-from compile_il.rl.agent import NO_TASK, Agent, GridFront, Situation, TaskEmbedding, remaining_tasks
+from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridFront, TaskEmbedding, remaining_tasks
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.player import agent_maker
 from compile_il.worlds.grid import GridWorld
@@ -96,7 +96,7 @@ def test_the_network_is_its_plain_twin() -> None:
     shaken = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), make())
     found = []
     for kind, task in ((0, 3), (1, 3), (1, 0), (1, NO_TASK)):
-        outputs = RUN(shaken, Situation(IMAGE, jnp.array(kind), jnp.array([task])))
+        outputs = RUN(shaken, AgentInput(IMAGE, jnp.array(kind), jnp.array([task])))
         logits, value = plain_agent(shaken, np.asarray(IMAGE, np.float64), kind, [task])
         np.testing.assert_allclose(outputs.logits, logits, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(outputs.value, value[0], rtol=1e-5, atol=1e-5)
@@ -124,13 +124,13 @@ def test_the_task_is_beside_the_last_hidden_layer() -> None:
     agent = make()
     # With all features switched off, what is left is what the task adds to the last layer.
     silenced = eqx.tree_at(lambda agent: agent.hidden[1], agent, jax.tree.map(jnp.zeros_like, agent.hidden[1]))
-    given = Situation(IMAGE, jnp.array(0), jnp.array([3]))
+    given = AgentInput(IMAGE, jnp.array(0), jnp.array([3]))
     expected = agent.policy.weight[:, 8:] @ agent.tasks(given.kind, given.tasks) + agent.policy.bias
     np.testing.assert_allclose(RUN(silenced, given).logits, expected, rtol=1e-5)
 
 
 def test_choices_follow_the_policy() -> None:
-    agent, given = make(), Situation(IMAGE, jnp.array(1), jnp.array([0]))
+    agent, given = make(), AgentInput(IMAGE, jnp.array(1), jnp.array([0]))
     keys = jax.random.split(jax.random.key(4), 4000)
     found = jax.jit(jax.vmap(lambda key: agent.choose(given, key)))(keys)
     log_probs = np.asarray(jax.nn.log_softmax(RUN(agent, given).logits))
@@ -139,7 +139,7 @@ def test_choices_follow_the_policy() -> None:
 
 
 def test_half_precision_keeps_the_last_layer() -> None:
-    agent, given = make(), Situation(IMAGE, jnp.array(1), jnp.array([0]))
+    agent, given = make(), AgentInput(IMAGE, jnp.array(1), jnp.array([0]))
     whole, half = RUN(agent, given), RUN(agent.in_half_precision(), given)
     assert half.logits.dtype == half.value.dtype == jnp.float32
     np.testing.assert_allclose(half.logits, whole.logits, atol=0.03)

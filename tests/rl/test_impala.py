@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.rl.agent import NO_TASK, Agent, Situation
+from compile_il.rl.agent import NO_TASK, Agent, AgentInput
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.environment import Outcomes, Trajectory
 from compile_il.rl.impala import held_back, losses_of, vtrace
@@ -96,7 +96,7 @@ def agent() -> Agent:
 def trajectory(num: int, num_valid: int) -> Trajectory:
     rewards, discounts = draw(num)[1:3]
     return Trajectory(
-        situations=Situation(
+        situations=AgentInput(
             jnp.asarray(RNG.normal(size=(num + 1, 4)), jnp.float32),
             jnp.zeros(num + 1, jnp.int32),
             jnp.asarray(RNG.integers(NO_TASK, 3, (num + 1, 2))),

@@ -21,15 +21,15 @@ import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.show import with_tasks
 from compile_il.rl import learn
-from compile_il.rl.agent import Situation
+from compile_il.rl.agent import AgentInput
 from compile_il.rl.config import AgentConfig, HierarchyError
-from compile_il.rl.environment import Arena
+from compile_il.rl.environment import OptionEnv
 from compile_il.rl.impala import learning_rates
 from compile_il.rl.learn import run_training
 from compile_il.rl.options import make_options
 from compile_il.rl.player import Greedy, Player, load_player, play_all
 from compile_il.rl.skill_env import SkillEnv
-from compile_il.rl.trainer import OnDevice
+from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.log import read_log
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import GridWorld
@@ -77,20 +77,20 @@ def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_pat
 
 def test_agents_come_in_the_order_of_their_seeds(model: cil.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever is kept: their curves do too."""
-    training = OnDevice(dataclasses.replace(SMALL, num_seeds=2, num_iterations=1), WORLD, model)
+    training = AgentTrainer(dataclasses.replace(SMALL, num_seeds=2, num_iterations=1), WORLD, model)
     solved = iter([0.25, 0.75])
     monkeypatch.setattr(Player, "evaluate", lambda self, **_: types.SimpleNamespace(success=next(solved)))
     state, _ = training.step(training.start(), 0)
     found = run_training(training, model, None, progress=False)
     assert found.kept == 1
-    assert found.best is found.by_seed[1]
-    for player, expected in zip(found.by_seed, training.players(state), strict=True):
+    assert found.best is found.map_seeds[1]
+    for player, expected in zip(found.map_seeds, training.players(state), strict=True):
         same(player, expected)
 
 
 def test_an_iteration_with_skills_is_compiled_once(model: cil.Model) -> None:
     for skills in (model, untrained(inference="relaxed")):
-        training = OnDevice(SMALL, WORLD, skills)
+        training = AgentTrainer(SMALL, WORLD, skills)
         state, _ = training.step(training.start(), 0)
         training.step(state, 1)
         assert training._step._cache_size() == 1
@@ -100,15 +100,15 @@ def test_an_interruption_changes_nothing(model: cil.Model, tmp_path: Path, monke
     """Neither the agent nor its log: the row in which the run was stopped is of all of its iterations."""
     monkeypatch.setattr(sys.modules["compile_il.rl.learn"], "NUM_ROWS", 1)
     whole = learn(WORLD, model, config=SMALL, out=tmp_path / "whole", progress=False)
-    step, steps = OnDevice.step, []
+    step, steps = AgentTrainer.step, []
 
-    def interrupted(self: OnDevice, state: Any, iteration: int) -> Any:
+    def interrupted(self: AgentTrainer, state: Any, iteration: int) -> Any:
         steps.append(iteration)
         if len(steps) == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, state, iteration)
 
-    monkeypatch.setattr(OnDevice, "step", interrupted)
+    monkeypatch.setattr(AgentTrainer, "step", interrupted)
     with pytest.raises(KeyboardInterrupt, match="after iteration 2 of 4; all is saved, and can be used"):
         learn(WORLD, model, config=SMALL, out=tmp_path / "run", progress=False)
     assert load_player(tmp_path / "run").config.num_iterations == 2, "the agent as it was then"
@@ -206,9 +206,9 @@ def test_an_agent_can_be_played_in_gymnasium(model: cil.Model, agent: Any) -> No
 
 def test_entropy_weighs_less_and_less() -> None:
     config = dataclasses.replace(SMALL, num_iterations=10, entropy_cost=0.1, first_entropy_cost=0.5, agent="low-level")
-    cost = OnDevice(config, TwoStates()).learner.entropy_cost
+    cost = AgentTrainer(config, TwoStates()).learner.entropy_cost
     np.testing.assert_allclose([cost(n) for n in (0, 1, 5, 9)], [0.5, 0.42, 0.1, 0.1], rtol=1e-6)
-    constant = OnDevice(dataclasses.replace(config, first_entropy_cost=None), TwoStates()).learner.entropy_cost
+    constant = AgentTrainer(dataclasses.replace(config, first_entropy_cost=None), TwoStates()).learner.entropy_cost
     np.testing.assert_allclose([constant(0), constant(9)], 0.1, rtol=1e-6)
 
 
@@ -227,9 +227,9 @@ def test_what_is_drawn_is_drawn_with_the_agents_probabilities() -> None:
     """In the world of two states, where a policy that has learned nothing does either with the same probability."""
     world = TwoStates(max_steps=200)
     config = dataclasses.replace(SMALL, agent="low-level")
-    player = OnDevice(config, world).players(OnDevice(config, world).start())[0]
+    player = AgentTrainer(config, world).players(AgentTrainer(config, world).start())[0]
     level = world.level(jax.random.key(0))
-    situation = Situation(world.observe(level, world.start(level)), jnp.array(0), level.tasks)
+    situation = AgentInput(world.observe(level, world.start(level)), jnp.array(0), level.tasks)
     agent = eqx.tree_at(
         lambda agent: agent.policy, player.agent, replace_fn=lambda layer: jax.tree.map(jnp.zeros_like, layer)
     )
@@ -244,7 +244,7 @@ def test_what_is_drawn_is_drawn_with_the_agents_probabilities() -> None:
 def test_options_can_be_drawn_one_by_one() -> None:
     world = TwoStates()
     config = dataclasses.replace(SMALL, agent="low-level")
-    player = OnDevice(config, world).players(OnDevice(config, world).start())[0]
+    player = AgentTrainer(config, world).players(AgentTrainer(config, world).start())[0]
     policy = jax.tree.map(jnp.zeros_like, player.agent.policy)
     policy = eqx.tree_at(lambda layer: layer.bias, policy, jnp.log(jnp.array([0.2, 0.8])))
     player = dataclasses.replace(player, agent=eqx.tree_at(lambda agent: agent.policy, player.agent, policy))
@@ -259,7 +259,7 @@ def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
     player = learn(WORLD, model, config=SMALL, num_iterations=1, progress=False)
     options = make_options("hierarchical", WORLD, model)
     levels = draw_levels(WORLD, key_of(1), 6)
-    games = play_all(Arena(options, levels, WORLD, 0.9, 1), Greedy(player.agent), jax.random.key(0))
+    games = play_all(OptionEnv(options, levels, WORLD, 0.9, 1), Greedy(player.agent), jax.random.key(0))
     choose, observe, step = eqx.filter_jit(player.agent.choose_best), jax.jit(WORLD.observe), jax.jit(WORLD.step)
     for number in range(6):
         level = jax.tree.map(lambda leaf, n=number: leaf[n], levels)
@@ -267,7 +267,7 @@ def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
         memory = options.begin(observe(level, state))
         while not over:
             task = level.tasks[state.task_index][None]
-            option = choose(Situation(observe(level, state), jnp.array(1), task)).option
+            option = choose(AgentInput(observe(level, state), jnp.array(1), task)).option
             decisions, skills, done = decisions + 1, skills + bool(option >= options.num_actions), False
             while not (done or over):
                 action = options.act(memory, option)

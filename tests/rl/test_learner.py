@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.rl.agent import NO_TASK, Agent, Situation
+from compile_il.rl.agent import NO_TASK, Agent, AgentInput
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.environment import Outcomes, Trajectory
 from compile_il.rl.impala import Learner
@@ -31,7 +31,7 @@ def made_up(num_valid: list[int], seed: int) -> Trajectory:
     valid = np.arange(NUM) < np.array(num_valid)[:, None]
     discounts = np.where(rng.random((num, NUM)) < 0.2, 0.0, 0.9 ** rng.integers(1, 9, (num, NUM)))
     given = Trajectory(
-        situations=Situation(
+        situations=AgentInput(
             rng.normal(size=(num, NUM + 1, 4)).astype(np.float32),
             rng.integers(0, 2, (num, NUM + 1)),
             rng.integers(NO_TASK, 3, (num, NUM + 1, 2)),
@@ -113,7 +113,7 @@ def test_an_update_is_a_step_of_adam_on_the_losses_of_the_valid_decisions() -> N
     adam = PlainAdam([np.asarray(leaf, np.float64) for leaf in leaves])
 
     @jax.jit
-    def look(params: Any, situations: Situation) -> tuple:
+    def look(params: Any, situations: AgentInput) -> tuple:
         outputs = jax.vmap(jax.vmap(learner.agent(params)))(situations)
         return outputs.value, jax.nn.log_softmax(outputs.logits)
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from compile_il.config import Config
-from compile_il.rl.agent import TASK_KINDS, Situation
+from compile_il.rl.agent import TASK_KINDS, AgentInput
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.environment import Trajectory, collect, trajectory_of
 from compile_il.rl.impala import ImpalaLosses, Learned, Learner
 from compile_il.rl.player import Greedy, play_all
 from compile_il.rl.ray_actors import EnvActor, stage_of
-from compile_il.rl.trainer import OnDevice
+from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.checkpoints import Checkpoint, Checkpoints
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.gym import env_of
@@ -37,12 +37,12 @@ def test_a_known_value_is_learned(agent: str, model: object) -> None:
     config = dataclasses.replace(
         SMALL, agent=agent, discount=GAMMA, learning_rate=0.01, hidden_dim=16, num_seeds=1, seed=1
     )
-    training = OnDevice(config, TwoStates(), model)
+    training = AgentTrainer(config, TwoStates(), model)
     state = training.start()
     for iteration in range(150):
         state, statistics = training.step(state, iteration)
     learned = training.learner.agent(jax.tree.map(lambda leaf: leaf[0], state.learned.params))
-    found = jax.vmap(lambda seen: learned(Situation(seen, jnp.array(0), jnp.zeros(1, jnp.int32))))(jnp.eye(2))
+    found = jax.vmap(lambda seen: learned(AgentInput(seen, jnp.array(0), jnp.zeros(1, jnp.int32))))(jnp.eye(2))
     # Who has learned to call the skill decides nothing in state 1 any more.
     decides_in = slice(None) if model is None else slice(1)
     np.testing.assert_allclose(found.value[decides_in], BEST[decides_in], atol=0.06)
@@ -53,7 +53,7 @@ def test_a_known_value_is_learned(agent: str, model: object) -> None:
     assert (statistics.num_episodes == 0).all()
 
 
-def run(training: OnDevice, first: int, last: int, state: object = None) -> tuple:
+def run(training: AgentTrainer, first: int, last: int, state: object = None) -> tuple:
     state = training.start() if state is None else state
     curve = []
     for iteration in range(first, last):
@@ -63,8 +63,8 @@ def run(training: OnDevice, first: int, last: int, state: object = None) -> tupl
 
 
 @pytest.fixture(scope="module")
-def training() -> OnDevice:
-    return OnDevice(SMALL, TwoStates(max_steps=10), MODEL)
+def training() -> AgentTrainer:
+    return AgentTrainer(SMALL, TwoStates(max_steps=10), MODEL)
 
 
 def assert_same(left: object, right: object) -> None:
@@ -72,8 +72,8 @@ def assert_same(left: object, right: object) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_same_seed_gives_the_same_curve(training: OnDevice) -> None:
-    again = OnDevice(SMALL, TwoStates(max_steps=10), MODEL)
+def test_the_same_seed_gives_the_same_curve(training: AgentTrainer) -> None:
+    again = AgentTrainer(SMALL, TwoStates(max_steps=10), MODEL)
     first, second = run(training, 0, 3), run(again, 0, 3)
     assert_same(first, second)
     assert again._step._cache_size() == 1, "an iteration was compiled more than once"
@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_curve(training: OnDevice) -> None:
     assert (rewards[:, 0] != rewards[:, 1]).any()
 
 
-def test_a_run_that_was_interrupted_ends_the_same(training: OnDevice, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_ends_the_same(training: AgentTrainer, tmp_path: Path) -> None:
     whole, curve = run(training, 0, 4)
     half, before = run(training, 0, 2)
     checkpoints = Checkpoints(tmp_path)
@@ -95,7 +95,7 @@ def test_a_run_that_was_interrupted_ends_the_same(training: OnDevice, tmp_path: 
     assert_same(curve, before + after)
 
 
-def test_statistics_count(training: OnDevice) -> None:
+def test_statistics_count(training: AgentTrainer) -> None:
     _, curve = run(training, 0, 5)
     for statistics in curve:
         assert (statistics.num_steps == 32 * 8).all()
@@ -116,7 +116,7 @@ def test_statistics_count(training: OnDevice) -> None:
 def test_all_trajectories_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once, and with the entropy's cost of the iteration."""
     config = dataclasses.replace(SMALL, num_iterations=4, first_entropy_cost=0.5, entropy_cost=0.1)
-    training = OnDevice(config, TwoStates(max_steps=10), MODEL)
+    training = AgentTrainer(config, TwoStates(max_steps=10), MODEL)
 
     def update(learned: Learned, batch: Trajectory, entropy_cost: jax.Array) -> tuple[Learned, ImpalaLosses]:
         """Learns nothing, and says what it was given."""
@@ -134,7 +134,7 @@ def test_all_trajectories_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(given.num_episodes.sum() for given in curve) > 0
 
 
-def test_what_was_seen_is_drawn_again(training: OnDevice) -> None:
+def test_what_was_seen_is_drawn_again(training: AgentTrainer) -> None:
     """The policy that acted finds its own choices as probable when it learns from them."""
     config = training.config
     state, _ = run(training, 0, 2)
@@ -162,7 +162,7 @@ def test_what_was_seen_is_drawn_again(training: OnDevice) -> None:
 def test_the_agent_of_whole_demonstrations_is_told_all_tasks() -> None:
     config = dataclasses.replace(SMALL, agent="bc", num_seeds=1)
     model = dataclasses.replace(MODEL, config=Config(num_skills=1, num_segments=1))
-    state, curve = run(OnDevice(config, TwoStates(num_tasks=3), model), 0, 1)
+    state, curve = run(AgentTrainer(config, TwoStates(num_tasks=3), model), 0, 1)
     assert state.learned.params.policy.in_features == 8 + 3 * 2 * 2
     assert np.isfinite(curve[0].policy_loss).all()
 
@@ -170,7 +170,7 @@ def test_the_agent_of_whole_demonstrations_is_told_all_tasks() -> None:
 def test_a_grid_in_half_precision_takes_a_step() -> None:
     world = GridWorld(size=SIZE, num_tasks=2, num_objects=4, max_steps=10)
     config = dataclasses.replace(SMALL, half_precision=True, num_ticks=2, num_decisions=1, num_seeds=1)
-    _, curve = run(OnDevice(config, world, untrained(inference="exact", recurrent=True)), 0, 1)
+    _, curve = run(AgentTrainer(config, world, untrained(inference="exact", recurrent=True)), 0, 1)
     assert np.isfinite(curve[0].policy_loss).all()
     assert (curve[0].num_steps == 2 * 32).all()
 
@@ -179,7 +179,7 @@ def test_a_grid_in_half_precision_takes_a_step() -> None:
 def test_skills_are_stopped_while_learning_and_afterwards(max_skill_steps: int | None, expected: int) -> None:
     """Going round takes two steps, and ten are an episode."""
     config = dataclasses.replace(SMALL, max_skill_steps=max_skill_steps, num_seeds=1)
-    training = OnDevice(config, TwoStates(max_steps=10), MODEL)
+    training = AgentTrainer(config, TwoStates(max_steps=10), MODEL)
     player = training.players(training.start())[0]
     # An agent that calls nothing but the skill.
     policy = jax.tree.map(jnp.zeros_like, player.agent.policy)
@@ -213,7 +213,7 @@ def test_skills_are_stopped_on_processors_too() -> None:
 @pytest.mark.parametrize(("kind", "expected"), [("visit", 0), ("pickup", 1)])
 def test_the_agent_is_told_what_to_do(kind: Any, expected: int) -> None:
     world = GridWorld(kind=kind, size=SIZE, num_tasks=2, num_objects=4)
-    arena = OnDevice(dataclasses.replace(SMALL, agent="low-level"), world).arena
+    arena = AgentTrainer(dataclasses.replace(SMALL, agent="low-level"), world).arena
     level = jax.tree.map(lambda leaf: leaf[1], arena.levels)
     state = world.start(level)._replace(task_index=jnp.array(1))
     found = eqx.filter_jit(arena.situation)(jnp.array(1), state)

@@ -24,11 +24,11 @@ import compile_il as cil
 from compile_il.rl import learn
 from compile_il.rl import ray_actors as crew
 from compile_il.rl import ray_actors as ray_cluster
-from compile_il.rl.agent import Situation
+from compile_il.rl.agent import AgentInput
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.learn import run_training
 from compile_il.rl.player import load_player
-from compile_il.rl.ray_actors import MakeEnv, NobodyActsError, OnRay, check_address, stage_of
+from compile_il.rl.ray_actors import MakeEnv, NobodyActsError, RayTrainer, check_address, stage_of
 from compile_il.training.log import read_log
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.gym import env_of
@@ -51,7 +51,7 @@ def cluster() -> Any:
 ANY_WARNING = pytest.mark.filterwarnings("ignore")  # Ray's own
 
 
-def curve(training: OnRay, happens: Callable[[int], None] = lambda iteration: None) -> tuple[float, float]:
+def curve(training: RayTrainer, happens: Callable[[int], None] = lambda iteration: None) -> tuple[float, float]:
     """Mean reward of an episode in the first and in the last quarter of training."""
     rewards, episodes = [], []
     learned = training.start()
@@ -73,7 +73,7 @@ def test_two_actors_learn_and_one_that_dies_is_replaced(cluster: Any, capsys: py
         agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32, num_maps=4,
         learning_rate=3e-3, final_learning_rate=None, num_iterations=80,
     )  # fmt: skip
-    with OnRay(config, VISIT, num_actors=2) as training:
+    with RayTrainer(config, VISIT, num_actors=2) as training:
 
         def kill(iteration: int) -> None:
             if iteration == 25:
@@ -92,7 +92,7 @@ def test_agents_learn_in_environments_of_others(cluster: Any) -> None:
         agent="low-level", num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32,
         learning_rate=3e-3, final_learning_rate=None, num_iterations=320,
     )  # fmt: skip
-    with OnRay(config, None, make_env=CARTPOLE, num_actors=2) as training:
+    with RayTrainer(config, None, make_env=CARTPOLE, num_actors=2) as training:
         first, last = curve(training)
     assert first < 30
     assert last > 60
@@ -126,8 +126,8 @@ def test_deaths_change_nothing(agent: Any, cluster: Any, tmp_path: Path, capsys:
     world = dataclasses.replace(PICK, kind="visit", max_steps=11)
     flag = tmp_path / "die"
 
-    def run(happens: Callable[[OnRay, int], None]) -> list[Any]:
-        with OnRay(config, world, model, make_env=fragile(world, flag), num_actors=2) as training:
+    def run(happens: Callable[[RayTrainer, int], None]) -> list[Any]:
+        with RayTrainer(config, world, model, make_env=fragile(world, flag), num_actors=2) as training:
             learned, found = training.start(), []
             for iteration in range(config.num_iterations):
                 happens(training, iteration)
@@ -135,7 +135,7 @@ def test_deaths_change_nothing(agent: Any, cluster: Any, tmp_path: Path, capsys:
                 found.append(statistics)
             return [learned, found]
 
-    def kill(training: OnRay, iteration: int) -> None:
+    def kill(training: RayTrainer, iteration: int) -> None:
         if iteration != 4:
             return
         slots = training._crew._slots  # type: ignore[union-attr]
@@ -159,18 +159,18 @@ def test_more_actors_than_the_cluster_has_room_for_are_refused(cluster: Any) -> 
     assert cluster.cluster_resources()["CPU"] == 2
     config = dataclasses.replace(SMALL, agent="low-level")
     with pytest.raises(HierarchyError, match="has 2 CPUs, and each of 4 actors needs one"):
-        OnRay(config, PICK, num_actors=4)
+        RayTrainer(config, PICK, num_actors=4)
 
 
 @ANY_WARNING
 def test_an_agent_of_another_environment_is_kept(cluster: Any, tmp_path: Path) -> None:
     config = dataclasses.replace(SMALL, agent="low-level", num_iterations=1)
-    training = OnRay(config, None, make_env=functools.partial(gymnasium.make, "CartPole-v1"), num_actors=1)
+    training = RayTrainer(config, None, make_env=functools.partial(gymnasium.make, "CartPole-v1"), num_actors=1)
     player = run_training(training, None, tmp_path / "run", progress=False).best
     read = load_player(tmp_path / "run")
     assert (read.world, read.config) == (None, config)
     seen = np.array([0.1, -0.2, 0.05, 0.3], np.float32)
-    best = player.agent.choose_best(Situation(jnp.array(seen), jnp.array(0), jnp.zeros(1, int))).option
+    best = player.agent.choose_best(AgentInput(jnp.array(seen), jnp.array(0), jnp.zeros(1, int))).option
     assert read.choose(seen) == player.choose(seen) == int(best)
     with pytest.raises(HierarchyError, match=r"of shape \(4,\), and this one has \(3,\)"):
         read.choose(seen[:3])
@@ -178,15 +178,15 @@ def test_an_agent_of_another_environment_is_kept(cluster: Any, tmp_path: Path) -
 
 @ANY_WARNING
 def test_a_learner_that_was_stopped_goes_on(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step, steps = OnRay.step, []
+    step, steps = RayTrainer.step, []
 
-    def interrupted(self: OnRay, state: Any, iteration: int) -> Any:
+    def interrupted(self: RayTrainer, state: Any, iteration: int) -> Any:
         steps.append(iteration)
         if len(steps) == 1:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, state, iteration)
 
-    monkeypatch.setattr(OnRay, "step", interrupted)
+    monkeypatch.setattr(RayTrainer, "step", interrupted)
     monkeypatch.setattr(crew, "STOP_SECONDS", 600.0)  # a busy machine may take longer than usual to start actors
     config = dataclasses.replace(SMALL, agent="low-level", num_iterations=3, half_precision=True)
     settings: dict[str, Any] = {"config": config, "actors": "ray", "progress": False}
@@ -207,20 +207,20 @@ def test_what_was_learned_is_saved_where_nobody_acts(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second iteration waits for actors that never come, and somebody asks to stop."""
-    step = OnRay.step
+    step = RayTrainer.step
 
-    def in_vain(self: OnRay, state: Any, iteration: int) -> Any:
+    def in_vain(self: RayTrainer, state: Any, iteration: int) -> Any:
         if iteration == 0:
             return step(self, state, iteration)
         os.kill(os.getpid(), signal.SIGTERM)
         raise NobodyActsError("No actor has sent anything for 20 s.")
 
-    monkeypatch.setattr(OnRay, "step", in_vain)
+    monkeypatch.setattr(RayTrainer, "step", in_vain)
     config = dataclasses.replace(SMALL, agent="low-level", num_iterations=3)
     settings: dict[str, Any] = {"config": config, "actors": "ray", "progress": False, "out": tmp_path / "run"}
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 3; all is saved"):
         learn(PICK, **settings)
-    monkeypatch.setattr(OnRay, "step", step)
+    monkeypatch.setattr(RayTrainer, "step", step)
     learn(PICK, resume=True, **settings)
     assert [row["iteration"] for row in read_log(tmp_path / "run")] == [1, 2, 3]
 
@@ -255,7 +255,7 @@ def test_actors_that_cannot_live_are_not_replaced_forever(cluster: Any) -> None:
     parent = os.getpid()
     config = dataclasses.replace(SMALL, agent="low-level")
     die = pytest.raises(HierarchyError, match="die as soon as they are started")
-    with OnRay(config, VISIT, make_env=make_env, num_actors=1) as training, die:
+    with RayTrainer(config, VISIT, make_env=make_env, num_actors=1) as training, die:
         training.step(training.start(), 0)
 
 
@@ -307,7 +307,7 @@ def test_a_cluster_answers(cluster: Any) -> None:
 def test_environments_of_others_are_checked_too(agent: Any, make_env: Any, skills: bool, message: str) -> None:
     config, model = dataclasses.replace(SMALL, agent=agent), untrained(inference="exact") if skills else None
     with pytest.raises(HierarchyError, match=message):
-        OnRay(config, None, model, make_env=make_env)
+        RayTrainer(config, None, model, make_env=make_env)
 
 
 def test_an_address_is_for_ray() -> None:

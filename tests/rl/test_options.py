@@ -19,7 +19,7 @@ from compile_il.model.model import Model
 from compile_il.model.running import AnySkills
 from compile_il.rl.agent import Agent
 from compile_il.rl.config import AgentConfig, HierarchyError
-from compile_il.rl.environment import Arena, Decision, Tick, collect
+from compile_il.rl.environment import Decision, OptionEnv, StepResult, collect
 from compile_il.rl.options import make_options
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import GridWorld
@@ -34,7 +34,7 @@ GAMMA, NUM_TICKS, NUM_ENVIRONMENTS, SIZE = 0.9, 40, 8, 6
 @functools.cache
 def untrained(size: int = SIZE, **settings: Any) -> Model:
     """Skills as they come out of the box, but for a bias: they act, and stop at about a third of all steps."""
-    config = Config(num_skills=4, hidden_dim=8, num_maps=2, **settings).settled()
+    config = Config(num_skills=4, hidden_dim=8, num_maps=2, **settings).resolved()
     space = Space("grid", (size, size, 12), 0, NUM_ACTIONS, 0)
 
     scaling = _blank_scaling(space)
@@ -79,7 +79,7 @@ def act(world: GridWorld, model: Model | None, max_steps: int | None = None) -> 
     levels = draw_levels(world, key, 16)
     shape = (world.size, world.size, world.num_types + 2)
     make = functools.partial(Agent, config, observation_shape=shape, num_types=10, num_told=1)
-    arena = Arena(options, levels, world, GAMMA, 1, max_steps)
+    arena = OptionEnv(options, levels, world, GAMMA, 1, max_steps)
 
     @jax.jit
     def run(key: jax.Array) -> tuple:
@@ -151,7 +151,7 @@ def test_of_too_many_decisions_the_first_are_kept() -> None:
     ended = jnp.array([True, False, True, False, False, True, True])
     at = jnp.arange(7)
     before = Decision(jnp.array(10), State(jnp.array(10)), jnp.array(10), jnp.array(10.0))
-    ticks = Tick(ended, at + 0.5, at + 0.1, Decision(at, State(at), at, at + 0.2), ended, ended, at + 0.0)
+    ticks = StepResult(ended, at + 0.5, at + 0.1, Decision(at, State(at), at, at + 0.2), ended, ended, at + 0.0)
     decisions, outcomes = collect(before, ticks, 3)
     np.testing.assert_array_equal(decisions.option, [10, 0, 2, 5])
     np.testing.assert_array_equal(decisions.state.place, [10, 0, 2, 5])

@@ -17,7 +17,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from compile_il.baselines.features import Features, View
-from compile_il.config import NOTHING_TOLD, Config, ConfigError, CountsTold
+from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
 from compile_il.data.batch import Batch, batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
@@ -28,7 +28,7 @@ from compile_il.evaluation.evaluate import evaluate
 from compile_il.model.files import ModelError, load
 from compile_il.model.model import Model
 from compile_il.training.feeds import Group, WorldFeed
-from compile_il.training.fit import Standing, TrainingError, best_of, compare_seeds, fit
+from compile_il.training.fit import HeldOutScores, TrainingError, best_of, fit, score_seeds
 from compile_il.training.log import EVENTS_FOLDER, read_log
 from compile_il.training.loop import Stopped
 from compile_il.training.sources import hold_out, make_source
@@ -137,8 +137,8 @@ def test_the_best_seed_on_a_world_is_kept() -> None:
 
 
 def test_a_seed_that_diverged_is_never_the_best() -> None:
-    assert best_of([Standing(np.nan, None), Standing(-9.0, None), Standing(-5.0, None)]) == 2
-    assert best_of([Standing(-7.0, 0.1), Standing(-np.inf, 1.0), Standing(np.nan, 1.0)]) == 0
+    assert best_of([HeldOutScores(np.nan, None), HeldOutScores(-9.0, None), HeldOutScores(-5.0, None)]) == 2
+    assert best_of([HeldOutScores(-7.0, 0.1), HeldOutScores(-np.inf, 1.0), HeldOutScores(np.nan, 1.0)]) == 0
 
 
 def test_rates_stay_or_fall_to_zero() -> None:
@@ -414,14 +414,14 @@ def test_labels_do_not_count_as_found() -> None:
     standings = []
     for held_out in (demos, told):
         trainer.source = trainer.source._replace(held_out=held_out)
-        standings.append(compare_seeds(trainer, trainer.start()))
+        standings.append(score_seeds(trainer, trainer.start()))
     assert standings[0] == standings[1]
 
 
 def test_nobody_can_say_what_labels_tell() -> None:
     demos = vector_demos().with_labels(segment_codes=[[UNKNOWN] * 3] * 4)
     with pytest.raises(ConfigError, match="There is no setting counts_told"):
-        fit(demos, config=SMALL, counts_told=True)
+        fit(demos, config=SMALL, segment_counts=True)
 
 
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
@@ -430,7 +430,7 @@ def test_labels_tell_nothing_new_where_a_number_is_given(inference: str) -> None
     config = dataclasses.replace(SMALL, inference=inference)
     demos = vector_demos()
     source = make_source(demos.with_labels(segment_codes=[[UNKNOWN] * 3] * 4), config)
-    assert source.counts_told == NOTHING_TOLD
+    assert source.segment_counts == NO_COUNTS
     with pytest.raises(DemonstrationError, match=r"codes of 2 segments, and (the settings ask for|there are) 3"):
         make_source(demos.with_labels(segment_codes=[[UNKNOWN] * 2] * 4), config)
 
@@ -441,11 +441,11 @@ def test_settings_of_a_model_are_those_that_were_given(tmp_path: Path) -> None:
     model = fit(demos, config=config, out=tmp_path)
     for same in (model, load(tmp_path)):
         assert same.config == config
-        assert (same.settled.shared_termination, same.settled.termination_weight) == (False, 1.0)
+        assert (same.resolved.shared_termination, same.resolved.termination_weight) == (False, 1.0)
         unknown = fit(demos, config=same.config, num_segments=None)
-        assert (unknown.settled.shared_termination, unknown.settled.termination_weight) == (True, 3.0)
+        assert (unknown.resolved.shared_termination, unknown.resolved.termination_weight) == (True, 3.0)
         assert unknown.skills.termination_weight == 3.0
-        assert fit(demos, config=same.config, inference="relaxed").settled.sigma_floor == 0.25
+        assert fit(demos, config=same.config, inference="relaxed").resolved.sigma_floor == 0.25
 
 
 class Plain:
@@ -505,7 +505,7 @@ def test_one_seed_that_diverges_leaves_the_others() -> None:
     trainer = Trainer(config, make_source(vector_demos(), config))
     start = trainer.start()
     spoilt = start._replace(params=jax.tree.map(lambda leaf: leaf.at[0].set(jnp.nan), start.params))
-    standings = compare_seeds(trainer, spoilt)
+    standings = score_seeds(trainer, spoilt)
     assert np.isnan(standings[0].log_likelihood)
     assert np.isfinite(standings[1].log_likelihood)
     assert best_of(standings) == 1
@@ -550,13 +550,13 @@ def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
     told = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
     model = fit(told, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
     assert model.segment(told).num_segments.tolist() == counts
-    assert model.counts_told == CountsTold(3, of_all=True)
+    assert model.segment_counts == SegmentCounts(3, of_all=True)
     # What is told of the number in labels can be told as a list, and is then known as well as one number is.
     listed = fit(demos, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4), num_segments=counts)
-    assert (listed.config, listed.counts_told) == (model.config, model.counts_told)
-    known = dataclasses.replace(SMALL, num_segments=3).settled()
+    assert (listed.config, listed.segment_counts) == (model.config, model.segment_counts)
+    known = dataclasses.replace(SMALL, num_segments=3).resolved()
     for name in ("duration_weight", "shared_termination", "termination_weight"):
-        assert getattr(listed.settled, name) == getattr(known, name)
+        assert getattr(listed.resolved, name) == getattr(known, name)
     assert listed.duration_rate == pytest.approx(listed_rate(demos, counts))
 
 
@@ -580,8 +580,8 @@ def test_some_counts_may_be_known() -> None:
     """The likelihood of each demonstration is that of its number where a list says it, and of any where it does not."""
     demos = vector_demos()
     model = fit(demos, config=SMALL, num_segments=[2, None, 7, None], num_iterations=1, learning_rate=1e-12)
-    assert (model.settled.num_segments, model.settled.max_segments) == (None, 7)
-    assert model.counts_told == CountsTold(7, of_all=False)
+    assert (model.resolved.num_segments, model.resolved.max_segments) == (None, 7)
+    assert model.segment_counts == SegmentCounts(7, of_all=False)
     assert (model.config.num_segments, model.config.max_segments) == (None, 5)
     told = with_counts(demos, [2, None, 7, None])
     assert told.labels is not None
@@ -598,7 +598,7 @@ def test_as_many_are_considered_as_are_told(counts: list[int | None]) -> None:
     demos = vector_demos()
     for data, told in ((demos, counts), (with_counts(demos, counts), None)):
         model = fit(data, config=SMALL, num_segments=told, max_segments=3)
-        assert (model.config.max_segments, model.settled.max_segments) == (3, 4)
+        assert (model.config.max_segments, model.resolved.max_segments) == (3, 4)
         assert model.log_counts(demos, "unknown").shape == (4, 5)
 
 

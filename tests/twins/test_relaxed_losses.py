@@ -46,7 +46,7 @@ CONFIG = Config(
     temperature=TEMPERATURE,
     beta_codes=0.2,
     beta_boundaries=0.3,
-).settled()
+).resolved()
 GAUSSIAN = {"codes": "gaussian", "code_dim": 4}
 
 

@@ -26,7 +26,7 @@ from compile_il.inference.relaxed.recognition import (
     read_attentively,
     read_last,
 )
-from compile_il.inference.relaxed.supervision import nothing_told
+from compile_il.inference.relaxed.supervision import no_supervision
 from tests.inference.relaxed.alone import encode, soft_segments
 from tests.inference.relaxed.alone import infer as relaxed_infer
 from tests.inference.relaxed.untold import untold_terms
@@ -92,7 +92,7 @@ def infer(
 
 @eqx.filter_jit
 def segment(network: Recognition, inputs: Any, length: Any, num_segments: int, readout: str) -> HardSegments:
-    return discrete_segment(network, inputs, length, nothing_told(length, num_segments), readout)
+    return discrete_segment(network, inputs, length, no_supervision(length, num_segments), readout)
 
 
 def array(values: Any) -> jax.Array:

@@ -47,7 +47,9 @@ def test_expert_lengths_are_breadth_first_distances(kind: str, request: pytest.F
         for task in range(3):
             there = present[index, task]
             wanted = [
-                (r, c) for (r, c, k), here in zip(level.objects, there, strict=True) if here and k == level.tasks[task]
+                (r, c)
+                for (r, c, k), is_there in zip(level.objects, there, strict=True)
+                if is_there and k == level.tasks[task]
             ]
             row, column = divmod(int(player[index, task]), 10)
             distance = distances(level.walls, wanted)[row, column]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from compile_il.baselines.base import Cuts, import_baseline_library, require_demonstrations
 from compile_il.baselines.features import Features, View
 from compile_il.data import Demonstrations
-from compile_il.data.segment_counts import told_counts
+from compile_il.data.segment_counts import broadcast_counts
 
 Method = Literal["dynp", "kernel"]
 
@@ -51,7 +51,7 @@ class ChangePointCuts:
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into as many segments as told."""
         require_demonstrations(demos)
-        counts = told_counts(num_segments, demos)
+        counts = broadcast_counts(num_segments, demos)
         rows = zip(self.features(demos), counts, strict=True)
         return Cuts([self._cut(signal, int(count)) for signal, count in rows], None)
 
@@ -80,6 +80,6 @@ class EqualCuts:
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into as many segments as told."""
         require_demonstrations(demos)
-        counts = told_counts(num_segments, demos)
+        counts = broadcast_counts(num_segments, demos)
         lists = zip(demos.lengths, counts, strict=True)
         return Cuts([(np.arange(1, count) * length // count).astype(np.int32) for length, count in lists], None)

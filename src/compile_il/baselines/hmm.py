@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from compile_il.baselines.base import Cuts, import_baseline_library, require_demonstrations, strongest
 from compile_il.baselines.features import MOST_ROWS, Features, View
 from compile_il.data import DemonstrationError, Demonstrations
-from compile_il.data.segment_counts import told_counts
+from compile_il.data.segment_counts import broadcast_counts
 
 WEAK = 1e-3
 """Weight of priors in steps: as good as none, but a state that loses all its steps has a mean to return to."""
@@ -96,7 +96,7 @@ class HiddenMarkovCuts:
         is the state with most posterior probability in it.
         """
         require_demonstrations(demos)
-        counts = told_counts(num_segments, demos)
+        counts = broadcast_counts(num_segments, demos)
         found = [self._cut(rows, int(count)) for rows, count in zip(self.features(demos), counts, strict=True)]
         return Cuts([inner for inner, _ in found], [labels for _, labels in found])
 

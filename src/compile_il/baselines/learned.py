@@ -36,7 +36,7 @@ from compile_il.baselines.base import Cuts, require_demonstrations, strongest
 from compile_il.config import Config, special_settings
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
-from compile_il.data.segment_counts import told_counts
+from compile_il.data.segment_counts import broadcast_counts
 from compile_il.inference.exact.skills import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.segmenter import DivergedError
@@ -112,7 +112,7 @@ class SurprisalCuts:
         """Cuts each demonstration into as many segments as told, where actions have the least probability."""
         require_demonstrations(demos)
         self.model.check_spaces(demos)
-        counts = told_counts(num_segments, demos)
+        counts = broadcast_counts(num_segments, demos)
         rows = zip(self.log_probs(demos), counts, strict=True)
         return Cuts([strongest(-log_probs, int(count) - 1) for log_probs, count in rows], None)
 

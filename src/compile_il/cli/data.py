@@ -182,7 +182,7 @@ class Segment:
                     f"skills agree with true codes in {100 * agree['agreement']:.1f} % of steps, and by chance in "
                     f"{100 * agree['agreement_by_chance']:.1f} %",
                 )
-            told, true = model.settled.num_segments, true_counts(demos)
+            told, true = model.resolved.num_segments, true_counts(demos)
             if self.num_segments is None and told is not None and true.count(told) < len(true) / 2:
                 say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
 

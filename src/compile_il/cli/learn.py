@@ -57,7 +57,7 @@ class Train:
 
     def run(self, console: Console) -> None:
         """Trains, and says where the model is."""
-        from compile_il.training.devices import all_or_none, is_first_process, join_hosts
+        from compile_il.training.devices import fail_together, is_first_process, join_hosts
         from compile_il.training.fit import fit
         from compile_il.training.log import read_log
 
@@ -67,7 +67,7 @@ class Train:
             raise ValueError(
                 "Several hosts need to find each other: name the first one, --coordinator first-host:1234."
             )
-        with all_or_none():
+        with fail_together():
             demos = self._demonstrations()
         with resumable(self.out, resumed=self.resume):
             fit(

@@ -25,7 +25,7 @@ from compile_il.worlds.text import OBJECT_LETTERS
 if TYPE_CHECKING:
     from compile_il.data import Demonstrations
     from compile_il.evaluation.metrics import Scores
-    from compile_il.rl.player import Played, Player
+    from compile_il.rl.player import Player, PlayerScores
     from compile_il.worlds import World
 
 
@@ -89,7 +89,7 @@ class Evaluate:
         say(console, f"The model was {'not ' if self.count_unknown else ''}told how many segments there are.")
         if self.out is not None:
             config = {
-                "settings": model.settled.to_json(),
+                "settings": model.resolved.to_json(),
                 "levels": {name: str(place) for name, place in levels.items()},
                 "count": count,
                 **({} if self.demos else self._of_levels()),
@@ -284,7 +284,7 @@ def show_episode(player: "Player", seed: int, console: Console) -> None:
     say(console, "all done" if info["success"] else "not all done", "\n")
 
 
-def played_table(found: "dict[str, Played]") -> Table:
+def played_table(found: "dict[str, PlayerScores]") -> Table:
     """Returns a table of scores with one column for each way to choose options."""
     table = Table("options", *found)
     for column in table.columns[1:]:

@@ -162,7 +162,7 @@ WORTH_IT = 2.0
 """Factor by which a second room must make batches cheaper, since it means a second program to compile."""
 
 
-class Room(NamedTuple):
+class Bucket(NamedTuple):
     """Sizes of the part of each batch that holds demonstrations within some range of lengths."""
 
     more_than: int
@@ -175,14 +175,14 @@ class Room(NamedTuple):
         return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
 
 
-def cost_of(config: Config, *, exactly: bool = False) -> Cost:
+def cost_of(config: Config, *, sum_out: bool = False) -> Cost:
     """Returns the cost function of a training: time of the sums over starts and ends, or of passes of an LSTM.
 
     Args:
       config: the settings.
-      exactly: whether a model of relaxed inference is summed over, too.
+      sum_out: whether a model of relaxed inference is summed over, too.
     """
-    if config.inference == "relaxed" and not exactly:
+    if config.inference == "relaxed" and not sum_out:
         return float
     longest = config.longest_segment
     return lambda steps: float(steps) * (steps if longest is None else min(steps, longest))
@@ -219,7 +219,7 @@ def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np
     return [group for group in groups if len(group)]
 
 
-def make_rooms(lengths: NDArray[np.integer], batch_size: int, num_shares: int, cost: Cost) -> list[Room]:
+def make_buckets(lengths: NDArray[np.integer], batch_size: int, num_shares: int, cost: Cost) -> list[Bucket]:
     """One room for all demonstrations, or one for the usual lengths and one for the others.
 
     Rooms are for equal shares of a batch, which has one share for each device. Which lengths are usual does not depend
@@ -227,12 +227,12 @@ def make_rooms(lengths: NDArray[np.integer], batch_size: int, num_shares: int, c
     """
     usual, longest, share_size = usual_length(lengths, batch_size, cost), int(lengths.max()), batch_size // num_shares
     if usual == longest:
-        return [Room(0, longest, share_size, frame_budget(lengths, share_size))]
+        return [Bucket(0, longest, share_size, frame_budget(lengths, share_size))]
     is_long = lengths > usual
     num_long = most_among(int(is_long.sum()), len(lengths), share_size)
     return [
-        Room(0, usual, share_size, frame_budget(lengths[~is_long], share_size)),
-        Room(usual, longest, num_long, frame_budget(lengths[is_long], num_long)),
+        Bucket(0, usual, share_size, frame_budget(lengths[~is_long], share_size)),
+        Bucket(usual, longest, num_long, frame_budget(lengths[is_long], num_long)),
     ]
 
 
@@ -240,7 +240,7 @@ NOWHERE = -1
 """Place of a frame that no demonstration has."""
 
 
-def unpack(scores: Any, batch: Batch, max_length: int) -> Any:
+def to_padded(scores: Any, batch: Batch, max_length: int) -> Any:
     """Per-frame scores as a padded table, B x max_length; padding repeats frames, means nothing and has no gradient.
 
     Gradients are right only if demonstrations lie end to end; rows that `pick` repeats must come last.

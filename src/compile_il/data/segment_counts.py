@@ -73,7 +73,7 @@ def with_counts(demos: Demonstrations, num_segments: Counts, *, some_empty: bool
 
     Where the number is not known, labels tell what they told before.
     """
-    told = partly_told_counts(num_segments, demos, some_empty=some_empty)
+    told = broadcast_known_counts(num_segments, demos, some_empty=some_empty)
     counts = np.minimum(told, demos.lengths)
     labels = demos.labels
     nothing = [np.zeros(0, np.int64)] * len(demos)
@@ -96,7 +96,9 @@ def counts_by_labels(demos: Demonstrations, otherwise: int) -> int | NDArray[np.
     return np.array([len(sketch) or otherwise for sketch in demos.labels.segment_codes])
 
 
-def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False) -> NDArray[np.integer]:
+def broadcast_counts(
+    num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False
+) -> NDArray[np.integer]:
     """The number of segments of each demonstration, from one number or one for each; impossible ones are refused.
 
     There is at least one segment, and each has a step, unless some may be empty.
@@ -111,15 +113,15 @@ def told_counts(num_segments: int | Counts, demos: Demonstrations, *, some_empty
     return given
 
 
-def partly_told_counts(
+def broadcast_known_counts(
     num_segments: int | Counts, demos: Demonstrations, *, some_empty: bool = False
 ) -> NDArray[np.integer]:
-    """As `told_counts`, with `UNKNOWN` where a list says None."""
+    """As `broadcast_counts`, with `UNKNOWN` where a list says None."""
     if isinstance(num_segments, int) or not has_unknown(num_segments):
-        return told_counts(num_segments, demos, some_empty=some_empty)
+        return broadcast_counts(num_segments, demos, some_empty=some_empty)
     is_known = np.array([count is not None for count in num_segments])
     filled: Any = [1 if count is None else count for count in num_segments]
-    return np.where(is_known, told_counts(filled, demos, some_empty=some_empty), UNKNOWN)
+    return np.where(is_known, broadcast_counts(filled, demos, some_empty=some_empty), UNKNOWN)
 
 
 def has_unknown(num_segments: int | Counts) -> bool:

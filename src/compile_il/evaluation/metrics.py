@@ -155,7 +155,7 @@ def _labels_of(number: int, inner: NDArray[np.integer], codes: NDArray[np.intege
 def score_labels(found: Labels, true: Labels) -> LabelScores:
     """Compares the skill of each step with its true task type."""
     matched = match_labels(found, true)
-    random = [dealt_out(found, seed) for seed in range(_NUM_DEALS)]
+    random = [shuffled_labels(found, seed) for seed in range(_NUM_DEALS)]
     return LabelScores(
         agreement=_share_equal(matched, true),
         nmi=normalised_mutual_information(found, true),
@@ -172,7 +172,7 @@ def _share_equal(matched: Labels, true: Labels) -> float:
     return float(np.mean(np.concatenate(matched) == np.concatenate(true)))
 
 
-def dealt_out(labels: Labels, seed: int) -> Labels:
+def shuffled_labels(labels: Labels, seed: int) -> Labels:
     """Labels of the same segments, dealt out to them in a random order over all demonstrations."""
     runs = [_runs(np.asarray(part)) for part in labels]
     shuffled = np.random.default_rng(seed).permutation(np.concatenate([run.labels for run in runs]))

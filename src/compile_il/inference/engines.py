@@ -25,7 +25,7 @@ from compile_il.inference.exact.priors import (
     poisson_log_duration,
     unknown_count,
 )
-from compile_il.inference.exact.recursion import exactly
+from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.exact.skills import Skills
 from compile_il.inference.records import Loss
@@ -33,7 +33,7 @@ from compile_il.inference.relaxed.objective import RelaxedSettings, relaxed_loss
 from compile_il.inference.relaxed.recognition import Recognition
 from compile_il.inference.relaxed.skills import RelaxedSkills, Termination
 from compile_il.networks.embeddings import make_embedding
-from compile_il.networks.policies import CodePolicy, Eyes, SkillPolicies
+from compile_il.networks.policies import CodePolicy, SkillPolicies, StateEncoder
 
 
 def make_priors(config: Config, skills: Skills | RelaxedSkills, rate: float, max_length: int) -> Priors:
@@ -69,7 +69,7 @@ def make_losses(config: Config, rate: float) -> Losses:
         return _relaxed(config, rate)
     count = config.num_segments
     unknown = unknown_count(config.max_segments, config.segment_cost)
-    log_count = unknown if count is None else exactly(count, count)
+    log_count = unknown if count is None else point_mass(count, count)
 
     def losses(skills: Skills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         del keys, iteration  # nothing is drawn, and nothing changes on the way
@@ -170,10 +170,10 @@ def _new_code_policy(config: Config, space: Space, scaling: Scaling, key: PRNGKe
     return CodePolicy(eyes, code_layer, num_layers=config.policy_layers, key=head_key)
 
 
-def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Eyes:
-    sigma_floor = config.settled().sigma_floor
+def _new_eyes(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> StateEncoder:
+    sigma_floor = config.resolved().sigma_floor
     assert sigma_floor is not None, "settled"
-    return Eyes(
+    return StateEncoder(
         space,
         scaling,
         num_maps=config.num_maps,

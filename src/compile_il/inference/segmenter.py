@@ -28,7 +28,7 @@ from compile_il.inference.relaxed.distributions import gaussian_kl, log_boundary
 from compile_il.inference.relaxed.objective import ActionEvidence, log_actions
 from compile_il.inference.relaxed.recognition import Readout
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.relaxed.supervision import Told, told_in
+from compile_il.inference.relaxed.supervision import Supervision, supervision_of_batch
 from compile_il.networks.policies import SkillPolicies
 
 Decoder = Literal["exact", "recognition"]
@@ -110,9 +110,9 @@ def decode_by_recognition(
     and not told, with the divergence of the code from its prior in place of its log-probability.
     """
     frames, counts, most = skills.read(batch), jnp.argmax(log_counts, axis=-1), log_counts.shape[1] - 1
-    lengths, told, times = jnp.asarray(batch.lengths), told_in(batch, counts, most), frames.inputs.shape[1]
+    lengths, told, times = jnp.asarray(batch.lengths), supervision_of_batch(batch, counts, most), frames.inputs.shape[1]
 
-    def cut(inputs: Float[Array, "times input"], length: Int[Array, ""], told: Told) -> HardSegments:
+    def cut(inputs: Float[Array, "times input"], length: Int[Array, ""], told: Supervision) -> HardSegments:
         return segment(skills.recognition, inputs, length, told, readout)
 
     hard = jax.vmap(cut)(frames.inputs, lengths, told)
@@ -121,7 +121,7 @@ def decode_by_recognition(
     evidence = skills.in_segments(frames, behind, lengths)[:, :, :-1]
 
     def judge(
-        hard: HardSegments, seen: ActionEvidence, begins: Int[Array, " M"], length: Int[Array, ""], told: Told
+        hard: HardSegments, seen: ActionEvidence, begins: Int[Array, " M"], length: Int[Array, ""], told: Supervision
     ) -> Found:
         codes, log_prior = codes_of(skills, hard, told)
         used = begins < length
@@ -151,7 +151,7 @@ class ChosenCodes(NamedTuple):
     log_prior: Float[Array, " M"]
 
 
-def codes_of(skills: RelaxedSkills, hard: HardSegments, told: Told) -> ChosenCodes:
+def codes_of(skills: RelaxedSkills, hard: HardSegments, told: Supervision) -> ChosenCodes:
     """Chooses the code of each segment: the told one, or else the most probable."""
     if isinstance(skills.policies, SkillPolicies):
         codes = jnp.where(told.codes >= 0, told.codes, jnp.argmax(hard.code_logits, axis=-1))
@@ -177,7 +177,7 @@ class DivergedError(DemonstrationError):
     """A model whose weights are not numbers any more."""
 
 
-def in_parts(
+def segment_in_chunks(
     find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost, num_skills: int
 ) -> Segments:
     """Segments all demonstrations in parts; those of usual lengths and the long ones are looked at apart.

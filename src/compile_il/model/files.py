@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from compile_il.config import NOTHING_TOLD, Config, CountsTold
+from compile_il.config import NO_COUNTS, Config, SegmentCounts
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.engines import new_skills
 from compile_il.model.model import Model
@@ -236,7 +236,7 @@ def describe(model: Model) -> dict[str, Any]:
         "space": dataclasses.asdict(model.skills.space),
         "duration_rate": model.duration_rate,
         "world": model.world,
-        "counts_told": model.counts_told._asdict(),
+        "counts_told": model.segment_counts._asdict(),
     }
 
 
@@ -255,32 +255,32 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
         rate, world = float(description["duration_rate"]), description.get("world")
         if not any("durations" in name for name in arrays):
             config = _as_given_before(config, told, rate)
-        shapes = eqx.filter_eval_shape(new_skills, config.settled(told), space, _blank_scaling(space), key_of(0))
+        shapes = eqx.filter_eval_shape(new_skills, config.resolved(told), space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
     return Model(fill_shapes(shapes, arrays, place), config, rate, world, told)
 
 
-def _as_given_before(config: Config, told: CountsTold, rate: float) -> Config:
+def _as_given_before(config: Config, told: SegmentCounts, rate: float) -> Config:
     """Settings with which a model that learned nothing of lengths is made today.
 
     Earlier versions learned no rate where the number of segments was not known: either lengths had no weight there, or
     their rate was the one in the file.
     """
-    settled = config.settled(told)
-    if settled.num_segments is not None or settled.duration_rate is not None or not settled.duration_weight:
+    resolved = config.resolved(told)
+    if resolved.num_segments is not None or resolved.duration_rate is not None or not resolved.duration_weight:
         return config
     if config.duration_weight is None:
         return dataclasses.replace(config, duration_weight=0.0)
     return dataclasses.replace(config, duration_rate=rate)
 
 
-def _counts_told(description: dict[str, Any], config: Config) -> CountsTold:
+def _counts_told(description: dict[str, Any], config: Config) -> SegmentCounts:
     """What labels told; earlier versions wrote the settings it had led to instead, and whether it was told of all."""
     if "counts_told" in description:
-        return CountsTold(**description["counts_told"])
+        return SegmentCounts(**description["counts_told"])
     of_all = bool(description["settings"].get("counts_told"))
-    return CountsTold(config.num_segments or config.max_segments, of_all) if of_all else NOTHING_TOLD
+    return SegmentCounts(config.num_segments or config.max_segments, of_all) if of_all else NO_COUNTS
 
 
 def _place_of_model(folder: Path) -> Path:

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.config import NOTHING_TOLD, Config, CountsTold
+from compile_il.config import NO_COUNTS, Config, SegmentCounts
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch, cost_of
 from compile_il.data.demonstrations import not_demonstrations
-from compile_il.data.segment_counts import Counts, counts_by_labels, has_unknown, partly_told_counts, warn_of_counts
+from compile_il.data.segment_counts import Counts, broadcast_known_counts, counts_by_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
 from compile_il.data.spaces import check_codes
 from compile_il.inference.engines import make_priors
@@ -31,7 +31,7 @@ from compile_il.inference.segmenter import (
     decode_by_recognition,
     decode_exactly,
     draw_exactly,
-    in_parts,
+    segment_in_chunks,
 )
 from compile_il.model.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.worlds.world import key_of
@@ -54,13 +54,13 @@ class Model:
     """Expected length of a segment in steps, from the settings or from the data; where it was learned, at first."""
     world: str | None = None
     """Name of the world that made the demonstrations, if it was one of ours; else None."""
-    counts_told: CountsTold = NOTHING_TOLD
+    segment_counts: SegmentCounts = NO_COUNTS
     """What labels told about the number of segments in training."""
 
     @functools.cached_property
-    def settled(self) -> Config:
+    def resolved(self) -> Config:
         """The settings as training used them, with values for defaults that depend on others or on labels."""
-        return self.config.settled(self.counts_told)
+        return self.config.resolved(self.segment_counts)
 
     @property
     def expected_length(self) -> float:
@@ -69,7 +69,7 @@ class Model:
         return float(learned.rate(self.duration_rate)) if isinstance(learned, LearnedRate) else self.duration_rate
 
     def __repr__(self) -> str:
-        space, config = self.skills.space, self.settled
+        space, config = self.skills.space, self.resolved
         gaussian = config.codes == "gaussian"
         skills = f"codes of {config.code_dim} numbers" if gaussian else f"{config.num_skills} skills"
         match space.observation_shape:
@@ -113,14 +113,14 @@ class Model:
         def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> Found:
             if decoder == "recognition":
                 assert isinstance(self.skills, RelaxedSkills), "checked before"
-                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.settled.readout)
+                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.resolved.readout)
             priors = self.priors(batch.boundary_labels.shape[1])
             return decode_exactly(self.skills, batch, priors, log_counts, best or "boundaries")
 
-        cost = cost_of(self.settled, exactly=decoder == "exact")
-        found = in_parts(find, demos, log_counts, cost, self.settled.num_skills)
-        if isinstance(num_segments, str) or (num_segments is None and self.settled.num_segments is None):
-            warn_of_counts(found.num_segments, demos, max_segments or self.settled.max_segments)
+        cost = cost_of(self.resolved, sum_out=decoder == "exact")
+        found = segment_in_chunks(find, demos, log_counts, cost, self.resolved.num_skills)
+        if isinstance(num_segments, str) or (num_segments is None and self.resolved.num_segments is None):
+            warn_of_counts(found.num_segments, demos, max_segments or self.resolved.max_segments)
         return found
 
     def sample(
@@ -141,12 +141,12 @@ class Model:
           seed: chooses the draws.
           max_segments: as for `segment`.
         """
-        if self.settled.codes == "gaussian":
+        if self.resolved.codes == "gaussian":
             raise ValueError(
                 "Codes of real numbers cannot be summed over, and so there is no posterior to draw from: use segment, "
                 'or train with codes="categorical".'
             )
-        if self.settled.forgetful:
+        if self.resolved.forgetful:
             raise ValueError(f"{_FORGETFUL}, and so there is no posterior to draw from: use segment.")
         log_counts = self._counts_to_find(demos, num_segments, "exact", max_segments)
         keys = jax.random.split(key_of(seed), len(demos))
@@ -155,7 +155,9 @@ class Model:
             priors = self.priors(batch.boundary_labels.shape[1])
             return draw_exactly(self.skills, batch, priors, log_counts, keys[places])
 
-        return in_parts(draw, demos, log_counts, cost_of(self.settled, exactly=True), self.settled.num_skills)
+        return segment_in_chunks(
+            draw, demos, log_counts, cost_of(self.resolved, sum_out=True), self.resolved.num_skills
+        )
 
     def _counts_to_find(
         self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
@@ -164,14 +166,14 @@ class Model:
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
-        check_codes(demos, self.settled)
+        check_codes(demos, self.resolved)
         asked = num_segments
         if asked is None:
-            trained_with = self.settled.num_segments
+            trained_with = self.resolved.num_segments
             asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
         some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
         if some_unknown and decoder == "recognition":
-            instead = "" if self.settled.codes == "gaussian" else ', or decoder="exact"'
+            instead = "" if self.resolved.codes == "gaussian" else ', or decoder="exact"'
             raise ValueError(
                 f"The recognition model must be told how many segments there are: pass their number{instead}."
             )
@@ -204,13 +206,13 @@ class Model:
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
             raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
-        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.settled.codes == "gaussian"
+        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.resolved.codes == "gaussian"
         decoder = decoder or ("recognition" if relaxed else "exact")
         if decoder == "recognition" and not relaxed:
             raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
         if decoder == "exact" and gaussian:
             raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
-        if decoder == "exact" and self.settled.forgetful:
+        if decoder == "exact" and self.resolved.forgetful:
             raise ValueError(f'{_FORGETFUL}: pass decoder="recognition".')
         if best is not None and decoder == "recognition":
             instead = "leave it out" if gaussian else 'leave it out, or pass decoder="exact"'
@@ -227,19 +229,19 @@ class Model:
     ) -> NDArray[np.float32]:
         """The prior log p(M) over the number of segments, a row per demonstration; with `some_empty` M may exceed T."""
         if not isinstance(num_segments, str):
-            given = partly_told_counts(num_segments, demos, some_empty=some_empty)
+            given = broadcast_known_counts(num_segments, demos, some_empty=some_empty)
         elif num_segments == "unknown":
             given = np.full(len(demos), UNKNOWN)
         else:
             raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
-        most = self.settled.max_segments if max_segments is None else max_segments
+        most = self.resolved.max_segments if max_segments is None else max_segments
         if (given == UNKNOWN).any():
-            dataclasses.replace(self.settled, max_segments=most)  # which refuses what cannot be
-        return log_counts_of(given, most, self.settled.segment_cost)
+            dataclasses.replace(self.resolved, max_segments=most)  # which refuses what cannot be
+        return log_counts_of(given, most, self.resolved.segment_cost)
 
     def priors(self, max_length: int) -> Priors:
         """Priors over skills and segment lengths, for demonstrations of up to `max_length` steps."""
-        return make_priors(self.settled, self.skills, self.duration_rate, max_length)
+        return make_priors(self.resolved, self.skills, self.duration_rate, max_length)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.

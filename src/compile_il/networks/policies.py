@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from compile_il.data.batch import Batch, unpack
+from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.networks.embeddings import Embedding, make_embedding
 from compile_il.networks.lstm import LSTMState
@@ -73,14 +73,14 @@ class ActionCoding(eqx.Module):
         return outputs * self.spread + self.mean
 
 
-class Percept(NamedTuple):
+class EncoderState(NamedTuple):
     """What policies know at one time: a vector to act on, and the state of their memory, if they have one."""
 
     seen: Float[Array, " hidden"]
     memory: LSTMState | None
 
 
-class Eyes(eqx.Module):
+class StateEncoder(eqx.Module):
     """Embeds observations, and remembers them if policies are recurrent: an LSTM over states and earlier actions."""
 
     embedding: Embedding
@@ -89,7 +89,7 @@ class Eyes(eqx.Module):
     forgetful: bool = eqx.field(static=True)
     """Whether the memory is cleared where a skill begins."""
     hidden_dim: int = eqx.field(static=True)
-    """Number of entries of the vector that policies act on, `Percept.seen`."""
+    """Number of entries of the vector that policies act on, `EncoderState.seen`."""
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class Eyes(eqx.Module):
         self.forgetful = forgetful
         self.hidden_dim = hidden_dim
 
-    def see_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
+    def encode_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
         """The vectors that policies act on at each time of each demonstration, where they remember all of it."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         rows = jax.vmap(self.embedding)(frames), jax.vmap(self.actions.vector)(taken)
-        embedded, vectors = unpack(rows, batch, num_times)
+        embedded, vectors = to_padded(rows, batch, num_times)
         whole = jnp.ones((embedded.shape[0], 1, num_times))
         return self.see_segments(embedded, vectors, whole, jnp.asarray(batch.lengths))[:, 0]
 
@@ -130,34 +130,34 @@ class Eyes(eqx.Module):
         assert self.memory is not None, "without a memory, frames are seen one by one"
         return remember_all(self.memory, embedded, actions, masks, lengths)
 
-    def open(self, observation: Shaped[Array, "..."]) -> Percept:
+    def open(self, observation: Shaped[Array, "..."]) -> EncoderState:
         """The percept at a first observation, before which nothing was seen."""
         return self._look(observation, jnp.zeros((self.actions.width,)), None)
 
-    def look(self, now: Percept, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Percept:
+    def look(self, now: EncoderState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> EncoderState:
         """The percept after an action has led to an observation."""
         return self._look(observation, self.actions.vector(action), now.memory)
 
     def _look(
         self, observation: Shaped[Array, "..."], led_here: Float[Array, " width"], memory: LSTMState | None
-    ) -> Percept:
+    ) -> EncoderState:
         embedded = self.embedding(observation)
         if self.memory is None:
-            return Percept(embedded, None)
+            return EncoderState(embedded, None)
         state = remember(self.memory, memory, embedded, led_here)
-        return Percept(state.hidden.astype(embedded.dtype), state)
+        return EncoderState(state.hidden.astype(embedded.dtype), state)
 
 
 class SkillPolicies(eqx.Module):
     """K policies with separate heads on a shared embedding (appendix "Sub-task policies")."""
 
-    eyes: Eyes
+    eyes: StateEncoder
     heads: eqx.nn.MLP
     """The K heads, stacked along the first axis of each weight."""
     log_sigma: Float[Array, "K A"]
     num_skills: int = eqx.field(static=True)
 
-    def __init__(self, eyes: Eyes, *, num_skills: int, num_layers: int, key: PRNGKeyArray):
+    def __init__(self, eyes: StateEncoder, *, num_skills: int, num_layers: int, key: PRNGKeyArray):
         def make_head(key: PRNGKeyArray) -> eqx.nn.MLP:
             return eqx.nn.MLP(eyes.hidden_dim, eyes.actions.width, eyes.hidden_dim, depth=num_layers, key=key)
 
@@ -198,12 +198,12 @@ class SkillPolicies(eqx.Module):
 class CodePolicy(eqx.Module):
     """One policy for all codes, which reads a code through a linear layer (appendix, Gaussian latent variables)."""
 
-    eyes: Eyes
+    eyes: StateEncoder
     code_layer: eqx.nn.Linear
     head: eqx.nn.MLP
     log_sigma: Float[Array, " A"]
 
-    def __init__(self, eyes: Eyes, code_layer: eqx.nn.Linear, *, num_layers: int, key: PRNGKeyArray):
+    def __init__(self, eyes: StateEncoder, code_layer: eqx.nn.Linear, *, num_layers: int, key: PRNGKeyArray):
         width = eyes.hidden_dim + code_layer.weight.shape[0]
         self.eyes, self.code_layer = eyes, code_layer
         self.head = eqx.nn.MLP(width, eyes.actions.width, eyes.hidden_dim, depth=num_layers, key=key)

@@ -171,7 +171,7 @@ def _score_cell(shown: Shown, name: str) -> str:
 
 def draw_settings(model: Model) -> str:
     """Draws all settings of the model, behind a click."""
-    settings: dict[str, Any] = {**model.settled.to_json(), "expected segment length": round(model.expected_length, 2)}
+    settings: dict[str, Any] = {**model.resolved.to_json(), "expected segment length": round(model.expected_length, 2)}
     items = [
         tag("div", tag("dt", text(name.replace("_", " "))), tag("dd", text(_setting(value))))
         for name, value in settings.items()

@@ -209,8 +209,8 @@ def _player(x: float, y: float) -> str:
 
 def _course(runs: list[Run]) -> str:
     """Returns the skills in order, in words."""
-    named = ", then ".join(f"skill {run.code}" for run in runs[:12])
-    return named + (" and so on" if len(runs) > 12 else "")
+    known_or = ", then ".join(f"skill {run.code}" for run in runs[:12])
+    return known_or + (" and so on" if len(runs) > 12 else "")
 
 
 _MAX_LINES, _MAX_POINTS = 6, 240

@@ -29,7 +29,7 @@ TASK_KINDS = ("visit", "pickup")
 """Names of the paper's two task types; the tasks of a world without a `kind` count as the first."""
 
 
-class Situation(NamedTuple):
+class AgentInput(NamedTuple):
     """Input of an agent: what it sees, and the tasks that it is told of."""
 
     observation: Shaped[Array, "..."]
@@ -171,7 +171,7 @@ class Agent(eqx.Module):
             "num_options": self.policy.weight.shape[0],
         }
 
-    def __call__(self, situation: Situation) -> Outputs:
+    def __call__(self, situation: AgentInput) -> Outputs:
         """Option logits and estimated value of one situation."""
         task = self.tasks(situation.kind, situation.tasks)
         features = self.norm(self.encoder(self.front(situation.observation, task)))
@@ -180,13 +180,13 @@ class Agent(eqx.Module):
         last = jnp.concatenate([features, task]).astype(self.policy.weight.dtype)
         return Outputs(self.policy(last), self.value(last))
 
-    def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
+    def choose(self, situation: AgentInput, key: PRNGKeyArray) -> Choice:
         """Draws an option from the policy."""
         log_probs = jax.nn.log_softmax(self(situation).logits)
         option = jax.random.categorical(key, log_probs).astype(jnp.int32)
         return Choice(option, log_probs @ jax.nn.one_hot(option, log_probs.shape[0]))
 
-    def choose_best(self, situation: Situation) -> Choice:
+    def choose_best(self, situation: AgentInput) -> Choice:
         """Most probable option of the policy."""
         log_probs = jax.nn.log_softmax(self(situation).logits)
         return Choice(jnp.argmax(log_probs).astype(jnp.int32), jnp.max(log_probs))

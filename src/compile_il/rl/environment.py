@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from compile_il.rl.agent import TASK_KINDS, Choice, Situation, remaining_tasks
+from compile_il.rl.agent import TASK_KINDS, AgentInput, Choice, remaining_tasks
 from compile_il.rl.options import Options
 from compile_il.worlds import ActingWorld
 from compile_il.worlds.world import select
@@ -42,7 +42,7 @@ class TaskWorld(ActingWorld, Protocol):
 class Chooser(Protocol):
     """Interface of what chooses options: an agent that explores, or one that takes its most probable option."""
 
-    def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
+    def choose(self, situation: AgentInput, key: PRNGKeyArray) -> Choice:
         """Chosen option in a situation, with its log-probability."""
 
 
@@ -56,7 +56,7 @@ class Decision(NamedTuple):
     """Log-probability of the option under the policy that chose it."""
 
 
-class Moment(NamedTuple):
+class EnvState(NamedTuple):
     """State of one environment between two ticks, with the option that is running in it."""
 
     level_index: Int[Array, ""]
@@ -75,7 +75,7 @@ class Moment(NamedTuple):
     """Undiscounted reward of the whole episode so far."""
 
 
-class Tick(NamedTuple):
+class StepResult(NamedTuple):
     """Result of one step in one environment."""
 
     ended: Bool[Array, ""]
@@ -92,7 +92,7 @@ class Tick(NamedTuple):
     """Undiscounted reward of the episode up to this step; of the whole episode where it ended."""
 
 
-class Arena(eqx.Module):
+class OptionEnv(eqx.Module):
     """Where an agent acts: a world, levels that were drawn beforehand, and the options it has."""
 
     options: Options
@@ -109,23 +109,23 @@ class Arena(eqx.Module):
         """Number of levels."""
         return jax.tree.leaves(self.levels)[0].shape[0]
 
-    def situation(self, level_index: Int[Array, ""], state: Any) -> Situation:
+    def situation(self, level_index: Int[Array, ""], state: Any) -> AgentInput:
         """Input of an agent in a state of a level."""
         level = self._level(level_index)
         kind = getattr(self.world, "kind", TASK_KINDS[0])
         tasks = remaining_tasks(level.tasks, state.task_index, self.num_told)
-        return Situation(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
+        return AgentInput(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
 
-    def begin(self, agent: Chooser, key: PRNGKeyArray) -> Moment:
+    def begin(self, agent: Chooser, key: PRNGKeyArray) -> EnvState:
         """Begins an environment's first episode, on a random level, and chooses its first option."""
         level_key, choice_key = jax.random.split(key)
         return self.begin_on(self._draw(level_key), agent, choice_key)
 
-    def begin_on(self, level_index: Int[Array, ""], agent: Chooser, key: PRNGKeyArray) -> Moment:
+    def begin_on(self, level_index: Int[Array, ""], agent: Chooser, key: PRNGKeyArray) -> EnvState:
         """Begins an environment's episode on a given level, and chooses its first option."""
         state = self.world.start(self._level(level_index))
         situation = self.situation(level_index, state)
-        return Moment(
+        return EnvState(
             level_index=level_index,
             state=state,
             memory=self.options.begin(situation.observation),
@@ -136,7 +136,7 @@ class Arena(eqx.Module):
             episode_reward=jnp.zeros(()),
         )
 
-    def tick(self, agent: Chooser, now: Moment, key: PRNGKeyArray) -> tuple[Moment, Tick]:
+    def tick(self, agent: Chooser, now: EnvState, key: PRNGKeyArray) -> tuple[EnvState, StepResult]:
         """Makes one step with the option that runs and, where it has ended, the next decision.
 
         Where the episode is over the next one begins at once, on a level drawn anew.
@@ -160,7 +160,7 @@ class Arena(eqx.Module):
         memory = select(ended, self.options.follow(memory, situation.observation), memory)
         memory = select(over, self.options.begin(situation.observation), memory)
         decision = select(ended, _decided(level_index, state, agent.choose(situation, choice_key)), now.decision)
-        after = Moment(
+        after = EnvState(
             level_index=level_index,
             state=state,
             memory=memory,
@@ -171,9 +171,9 @@ class Arena(eqx.Module):
             episode_reward=jnp.where(over, 0.0, episode_reward),
         )
         success = over & (step.state.task_index == self.world.num_tasks)
-        return after, Tick(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
+        return after, StepResult(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
 
-    def unroll(self, agent: Chooser, now: Moment, keys: Key[Array, " ticks"]) -> tuple[Moment, Tick]:
+    def unroll(self, agent: Chooser, now: EnvState, keys: Key[Array, " ticks"]) -> tuple[EnvState, StepResult]:
         """Makes one tick for each key; returns the last moment and all ticks, stacked."""
         return jax.lax.scan(lambda now, key: self.tick(agent, now, key), now, keys)
 
@@ -200,7 +200,7 @@ class Outcomes(NamedTuple):
 class Trajectory(NamedTuple):
     """N decisions in a row with outcomes; the value of the situation behind the last valid one stands for the rest."""
 
-    situations: Situation
+    situations: AgentInput
     """Situations in which the decisions were made, and the one behind the last of them: N + 1."""
     options: Int[Array, " N"]
     log_probs: Float[Array, " N"]
@@ -208,7 +208,7 @@ class Trajectory(NamedTuple):
     outcomes: Outcomes
 
 
-def collect(before: Decision, ticks: Tick, num_decisions: int) -> tuple[Decision, Outcomes]:
+def collect(before: Decision, ticks: StepResult, num_decisions: int) -> tuple[Decision, Outcomes]:
     """Decisions among the ticks of one environment, moved together: N + 1 of them, and N outcomes.
 
     The first decision is that of the option that ran before the first tick. The n-th option that ends is the outcome of
@@ -222,7 +222,7 @@ def collect(before: Decision, ticks: Tick, num_decisions: int) -> tuple[Decision
     return decisions, Outcomes(ends.reward, ends.discount, valid)
 
 
-def trajectory_of(arena: Arena, decisions: Decision, outcomes: Outcomes) -> Trajectory:
+def trajectory_of(arena: OptionEnv, decisions: Decision, outcomes: Outcomes) -> Trajectory:
     """Trajectory of decisions and their outcomes, with observations made again from levels and states."""
     situations = jax.vmap(arena.situation)(decisions.level_index, decisions.state)
     return Trajectory(situations, decisions.option[:-1], decisions.log_prob[:-1], outcomes)

@@ -22,17 +22,17 @@ from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import TaskWorld
 from compile_il.rl.player import Player
-from compile_il.rl.ray_actors import NobodyActsError, OnRay
-from compile_il.rl.trainer import OnDevice, Statistics
+from compile_il.rl.ray_actors import NobodyActsError, RayTrainer
+from compile_il.rl.trainer import AgentTrainer, Statistics
 from compile_il.training.checkpoints import Checkpoint, Checkpoints
 from compile_il.training.log import TrainingLog
 from compile_il.training.loop import (
     CHECKPOINT_SECONDS,
     ProgressBar,
+    RunOutputs,
     Stopped,
     StopRequest,
-    Traces,
-    UnderWay,
+    TrainingLoop,
     usable_when_stopped,
 )
 from compile_il.training.runs import open_run
@@ -85,14 +85,14 @@ class Learning(NamedTuple):
 class Players(NamedTuple):
     """Trained agents of all seeds, and which of them is kept."""
 
-    by_seed: list[Player]
+    of_seeds: list[Player]
     kept: int
-    """Index in `by_seed` of the best agent, the one that is kept."""
+    """Index in `of_seeds` of the best agent, the one that is kept."""
 
     @property
     def best(self) -> Player:
         """Agent that is kept: the best one."""
-        return self.by_seed[self.kept]
+        return self.of_seeds[self.kept]
 
 
 def learn(
@@ -131,13 +131,13 @@ def learn(
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
     config = _changed(config, settings)
     where = _world(world)
-    training: OnDevice | OnRay
+    training: AgentTrainer | RayTrainer
     if address is not None and actors != "ray":
         raise HierarchyError(f'address is {address!r}, which is for actors="ray" (--actors ray).')
     if actors == "ray":
-        training = OnRay(config, where, model, num_actors=num_actors, address=address)
+        training = RayTrainer(config, where, model, num_actors=num_actors, address=address)
     elif actors == "device":
-        training = OnDevice(config, where, model)
+        training = AgentTrainer(config, where, model)
     else:
         raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
     players = run_training(
@@ -147,7 +147,7 @@ def learn(
 
 
 def run_training(
-    training: OnDevice | OnRay,
+    training: AgentTrainer | RayTrainer,
     model: Model | None,
     out: str | os.PathLike[str] | None,
     *,
@@ -162,7 +162,7 @@ def run_training(
 
 
 def _run(
-    training: OnDevice | OnRay,
+    training: AgentTrainer | RayTrainer,
     data: str,
     out: str | os.PathLike[str] | None,
     *,
@@ -172,7 +172,7 @@ def _run(
 ) -> Players:
     config = training.config
     if out is None:
-        return _learn(training, UnderWay(_begin(training)), progress)
+        return _learn(training, TrainingLoop(_begin(training)), progress)
     with (
         open_run(out, config, data, resume=resume) as folder,
         StopRequest() as request,
@@ -181,8 +181,8 @@ def _run(
         start = _begin(training)
         last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
         with TrainingLog(folder, resumed_at=last.iteration) as log:
-            traces = Traces(checkpoints, checkpoint_seconds, log)
-            run = UnderWay(last.state, last.iteration, last.seconds, request, traces)
+            traces = RunOutputs(checkpoints, checkpoint_seconds, log)
+            run = TrainingLoop(last.state, last.iteration, last.seconds, request, traces)
             with usable_when_stopped(functools.partial(_save_stopped, training, run, folder)):
                 players = _learn(training, run, progress)
         with request.unbroken():
@@ -192,7 +192,9 @@ def _run(
     return players
 
 
-def _save_stopped(training: OnDevice | OnRay, run: UnderWay[Learning], folder: Path, stopped: Stopped) -> bool:
+def _save_stopped(
+    training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning], folder: Path, stopped: Stopped
+) -> bool:
     """Saves an agent in the folder of a run that is stopped; returns True, as it can be used."""
     agent = _compared(training, run.state.state, say=lambda _: None).best
     done = dataclasses.replace(agent.config, num_iterations=stopped.iteration)  # people look there for it
@@ -202,7 +204,7 @@ def _save_stopped(training: OnDevice | OnRay, run: UnderWay[Learning], folder: P
     return True
 
 
-def _begin(training: OnDevice | OnRay) -> Learning:
+def _begin(training: AgentTrainer | RayTrainer) -> Learning:
     return _new_row(training.start(), training.config.num_seeds)
 
 
@@ -211,7 +213,7 @@ def _new_row(state: Any, num_seeds: int) -> Learning:
     return Learning(state, nothing, jnp.array(0))
 
 
-def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool | None) -> Players:
+def _learn(training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning], progress: bool | None) -> Players:
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
     with ProgressBar(total, run.iteration, progress) as bar:
@@ -231,7 +233,7 @@ def _learn(training: OnDevice | OnRay, run: UnderWay[Learning], progress: bool |
         return _compared(training, run.state.state, bar.say)
 
 
-def _step(training: OnDevice | OnRay, so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
+def _step(training: AgentTrainer | RayTrainer, so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
     """Next state, with this iteration's statistics added to those since the last row; and these statistics."""
     state, now = training.step(so_far.state, iteration)
     happened = jax.tree.map(lambda a, b: a + b, so_far.happened, now)
@@ -247,11 +249,11 @@ class _Moment(NamedTuple):
         return (self.steps - since.steps) / max(self.seconds - since.seconds, 1e-9)
 
 
-def _moment(training: OnDevice | OnRay, run: UnderWay[Learning]) -> _Moment:
+def _moment(training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning]) -> _Moment:
     return _Moment(run.seconds, training.config.num_seeds * training.num_steps(run.state.state, run.iteration))
 
 
-def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second: float) -> list[LogRow]:
+def _rows(training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning], steps_per_second: float) -> list[LogRow]:
     """Rows of the log for what happened since the last ones, one for each seed."""
     found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), run.state.happened)
     episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
@@ -275,17 +277,17 @@ def _rows(training: OnDevice | OnRay, run: UnderWay[Learning], steps_per_second:
     ]
 
 
-def _tell(run: UnderWay[Any], rows: list[LogRow], bar: ProgressBar) -> None:
+def _tell(run: TrainingLoop[Any], rows: list[LogRow], bar: ProgressBar) -> None:
     best = max(rows, key=lambda row: np.nan_to_num(row.success, nan=-1.0))
     names = ("success", "reward", "skill_share", "entropy", "baseline_loss")
     means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
     average = LogRow(**(best._asdict() | means))
     bar.tell(average)
     if run.log is not None:
-        run.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
+        run.log.write(average._asdict() | {"of_seeds": [row._asdict() for row in rows]})
 
 
-def _compared(training: OnDevice | OnRay, state: Any, say: Callable[[str], None]) -> Players:
+def _compared(training: AgentTrainer | RayTrainer, state: Any, say: Callable[[str], None]) -> Players:
     """Agents of all seeds, of which that with the most success on levels for choosing is kept."""
     players = training.players(state)
     if len(players) == 1:

@@ -130,9 +130,9 @@ def _check_model(agent: AgentKind, world: ActingWorld, model: Model) -> None:
             "The codes of this model are vectors, and an agent chooses among a number of skills: train one with "
             'codes="categorical".'
         )
-    if agent == "bc" and model.settled.num_segments != 1:
+    if agent == "bc" and model.resolved.num_segments != 1:
         raise HierarchyError(
-            f"The agent 'bc' has skills of whole demonstrations, and this model's have {model.settled.num_segments} "
+            f"The agent 'bc' has skills of whole demonstrations, and this model's have {model.resolved.num_segments} "
             'segments: train one with num_segments=1 and num_skills=128, or use agent "hierarchical".'
         )
     refuse_others(model, world)

@@ -21,9 +21,9 @@ from compile_il.evaluation.evaluate import TEST_SEED
 from compile_il.model import files as model_files
 from compile_il.model.files import AGENT_FOLDER, ModelError, fill_shapes, load_arrays, no_model, save_arrays
 from compile_il.model.model import Model
-from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, Choice, Situation
+from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, Choice
 from compile_il.rl.config import AgentConfig, HierarchyError
-from compile_il.rl.environment import Arena, Chooser, Moment, TaskWorld
+from compile_il.rl.environment import Chooser, EnvState, OptionEnv, TaskWorld
 from compile_il.rl.options import Options, make_options, observation_of
 from compile_il.worlds import WORLDS, GridWorld, make_world, name_of
 from compile_il.worlds.demonstrate import draw_levels
@@ -38,13 +38,13 @@ class Greedy(eqx.Module):
 
     agent: Agent
 
-    def choose(self, situation: Situation, key: PRNGKeyArray) -> Choice:
+    def choose(self, situation: AgentInput, key: PRNGKeyArray) -> Choice:
         """Most probable option in a situation; the key is not used."""
         del key
         return self.agent.choose_best(situation)
 
 
-class Game(NamedTuple):
+class EpisodeResult(NamedTuple):
     """Result of one episode, from its beginning to its end; of several, stacked."""
 
     success: Bool[Array, ""]
@@ -59,32 +59,32 @@ class Game(NamedTuple):
     """Number of skills among the options that were called."""
 
 
-def play(arena: Arena, chooser: Chooser, level_index: Int[Array, ""], key: PRNGKeyArray) -> Game:
+def play(arena: OptionEnv, chooser: Chooser, level_index: Int[Array, ""], key: PRNGKeyArray) -> EpisodeResult:
     """Plays one episode on one level of an arena."""
     keys = jax.random.split(key, arena.world.max_steps + 1)
 
-    def tick(carry: tuple[Moment, Any], key: PRNGKeyArray) -> tuple[tuple[Moment, Any], Game]:
+    def tick(carry: tuple[EnvState, Any], key: PRNGKeyArray) -> tuple[tuple[EnvState, Any], EpisodeResult]:
         now, over = carry
         after, tick = arena.tick(chooser, now, key)
         by_skill = now.decision.option >= arena.options.num_actions
-        row = Game(
+        row = EpisodeResult(
             success=tick.success,
             reward=jnp.where(tick.over, tick.episode_reward, 0.0),
             num_steps=jnp.array(1),
             num_decisions=tick.ended.astype(int),
             num_skills=(tick.ended & by_skill).astype(int),
         )
-        counted: Game = jax.tree.map(lambda leaf: jnp.where(over, jnp.zeros_like(leaf), leaf), row)
+        counted: EpisodeResult = jax.tree.map(lambda leaf: jnp.where(over, jnp.zeros_like(leaf), leaf), row)
         return (after, over | tick.over), counted
 
     start = arena.begin_on(level_index, chooser, keys[0]), jnp.array(False)
     _, rows = jax.lax.scan(tick, start, keys[1:])
-    total: Game = jax.tree.map(jnp.sum, rows)
+    total: EpisodeResult = jax.tree.map(jnp.sum, rows)
     return total._replace(success=total.success > 0)
 
 
 @eqx.filter_jit
-def play_all(arena: Arena, chooser: Chooser, key: PRNGKeyArray) -> Game:
+def play_all(arena: OptionEnv, chooser: Chooser, key: PRNGKeyArray) -> EpisodeResult:
     """Plays one episode on each level of an arena."""
     keys = jax.random.split(key, arena.num_levels)
     return jax.vmap(functools.partial(play, arena, chooser))(jnp.arange(arena.num_levels), keys)
@@ -97,7 +97,7 @@ FORMAT = 1
 SKILLS_FOLDER = "skills"
 
 
-class Played(NamedTuple):
+class PlayerScores(NamedTuple):
     """Scores of an agent: means over episodes on levels that it has never seen."""
 
     success: float
@@ -128,7 +128,7 @@ class Player:
     world: TaskWorld | None
     model: Model | None
 
-    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = True) -> Played:
+    def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = True) -> PlayerScores:
         """Plays one episode on each of some levels that no training has seen.
 
         Args:
@@ -148,7 +148,7 @@ class Player:
         arena = make_arena(self.config, self.world, options, levels)
         chooser: Chooser = self.agent if sample else Greedy(self.agent)
         games = jax.tree.map(np.asarray, play_all(arena, chooser, key_of(seed)))
-        return Played(
+        return PlayerScores(
             success=float(games.success.mean()),
             reward=float(games.reward.mean()),
             num_steps=float(games.num_steps.mean()),
@@ -188,7 +188,7 @@ class Player:
             raise HierarchyError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
         told = [*remaining.tolist(), *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
         given = (jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(told, jnp.int32))
-        probs = np.asarray(_option_probs(self.agent, Situation(*given)), np.float64)
+        probs = np.asarray(_option_probs(self.agent, AgentInput(*given)), np.float64)
         return int(probs.argmax() if rng is None else rng.choice(len(probs), p=probs / probs.sum()))
 
     def make_env(self, render_mode: Literal["rgb_array", "ansi"] | None = None) -> "gymnasium.Env[Any, Any]":
@@ -220,7 +220,7 @@ class Player:
 
 
 @eqx.filter_jit
-def _option_probs(agent: Agent, situation: Situation) -> Array:
+def _option_probs(agent: Agent, situation: AgentInput) -> Array:
     return jax.nn.softmax(agent(situation).logits)
 
 
@@ -253,9 +253,9 @@ def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "
     )
 
 
-def make_arena(config: AgentConfig, world: TaskWorld, options: Options, levels: Any) -> Arena:
+def make_arena(config: AgentConfig, world: TaskWorld, options: Options, levels: Any) -> OptionEnv:
     """Arena in which an agent with these settings acts: world, levels and options."""
-    return Arena(options, levels, world, config.discount, num_told(config, world), config.max_skill_steps)
+    return OptionEnv(options, levels, world, config.discount, num_told(config, world), config.max_skill_steps)
 
 
 def num_told(config: AgentConfig, world: TaskWorld) -> int:

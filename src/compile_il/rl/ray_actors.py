@@ -52,7 +52,7 @@ from jaxtyping import Array, Float
 
 from compile_il.model.files import named_leaves
 from compile_il.model.model import Model
-from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, Choice, Situation
+from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, Choice
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import Outcomes, TaskWorld, Trajectory
 from compile_il.rl.impala import ImpalaLosses, Learned, Learner
@@ -191,7 +191,7 @@ class EnvActor:
         for number, episode in enumerate(episodes or [EpisodeSoFar()] * num_environments):
             self._replay(number, episode)
 
-        def choose(params: Any, situations: Situation, key: Any, tick: Any) -> Choice:
+        def choose(params: Any, situations: AgentInput, key: Any, tick: Any) -> Choice:
             agent, key = learner.agent(params), jax.random.fold_in(key, tick)
             return jax.vmap(agent.choose)(situations, jax.random.split(key, num_environments))
 
@@ -216,7 +216,7 @@ class EnvActor:
                 total = total.plus(counts)
             situations.append(self._situations())
         rewards, discounts = np.moveaxis(np.array(results, np.float32), 0, 1).transpose(2, 0, 1)
-        stacked: Situation = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *situations)
+        stacked: AgentInput = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *situations)
         trajectory = Trajectory(
             situations=stacked,
             options=np.stack([choice.option for choice in choices], axis=1),  # type: ignore[arg-type]
@@ -264,10 +264,10 @@ class EnvActor:
             self._begin(number, self._episode_numbers[number] + 1)
         return float(reward), 0.0 if over else float(about.get("discount", self._config.discount)), counts
 
-    def _situations(self) -> Situation:
+    def _situations(self) -> AgentInput:
         stage, num = self._stage, len(self._envs)
         tasks = [_remaining(info if self._has_tasks else {}, stage.num_told) for _, info in self._seen]
-        return Situation(
+        return AgentInput(
             observation=np.stack([observation for observation, _ in self._seen]),  # type: ignore[arg-type]
             kind=np.full(num, stage.kind, np.int32),  # type: ignore[arg-type]
             tasks=np.stack(tasks),  # type: ignore[arg-type]
@@ -521,8 +521,8 @@ class Progress(NamedTuple):
     """Number of low-level steps so far; a float, as JAX's integers end at two thousand million."""
 
 
-class OnRay:
-    """Reinforcement learning with actors elsewhere; has the methods of `OnDevice`.
+class RayTrainer:
+    """Reinforcement learning with actors elsewhere; has the methods of `AgentTrainer`.
 
     A step depends on the state, its number and the settings, and on where the actors' environments are: those are fresh
     where a run is resumed.
@@ -537,7 +537,7 @@ class OnRay:
     """
 
     ACTORS = "actors on Ray"
-    """Who acts, in words: part of what a resumed run is checked for, as `OnDevice` cannot go on from this state."""
+    """Who acts, in words: part of what a resumed run is checked for, as `AgentTrainer` cannot go on from this state."""
 
     def __init__(
         self,

@@ -16,11 +16,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig
-from compile_il.rl.environment import Arena, Moment, TaskWorld, Tick, collect, trajectory_of
+from compile_il.rl.environment import EnvState, OptionEnv, StepResult, TaskWorld, collect, trajectory_of
 from compile_il.rl.impala import ImpalaLosses, Learned, Learner
 from compile_il.rl.options import make_options
 from compile_il.rl.player import Player, agent_maker, make_arena
-from compile_il.training.trainer import by_seed
+from compile_il.training.trainer import map_seeds
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.world import key_of
 
@@ -29,7 +29,7 @@ class AgentsState(NamedTuple):
     """State of training between two iterations; seeds are stacked along the first axis."""
 
     learned: Learned
-    moments: Moment
+    moments: EnvState
     """State of every environment of every seed: seeds x environments."""
 
 
@@ -66,7 +66,7 @@ class Statistics(NamedTuple):
         return self.total_reward / self.num_episodes
 
 
-class OnDevice:
+class AgentTrainer:
     """Reinforcement learning in a JAX world, with acting and learning on one device.
 
     `start` gives the first state, each `step` the next one and what happened. A step depends on the state, its number
@@ -79,7 +79,7 @@ class OnDevice:
     """
 
     ACTORS = "actors on the device that learns"
-    """Who acts, in words: part of what a resumed run is checked for, as `OnRay` cannot go on from this state."""
+    """Who acts, in words: part of what a resumed run is checked for, as `RayTrainer` cannot go on from this state."""
 
     def __init__(self, config: AgentConfig, world: TaskWorld, model: Model | None = None):
         self.config, self.world, self.model = config, world, model
@@ -129,7 +129,7 @@ class OnDevice:
                 learned, jax.vmap(functools.partial(arena.begin, self.learner.agent(learned.params)))(keys)
             )
 
-        return by_seed(begin, self.config.num_seeds)(jax.random.split(self._start_key, self.config.num_seeds))
+        return map_seeds(begin, self.config.num_seeds)(jax.random.split(self._start_key, self.config.num_seeds))
 
     def _iterate_all(
         self, state: AgentsState, arrays: Any, iteration: Int[Array, ""] | int
@@ -137,10 +137,10 @@ class OnDevice:
         keys = jax.random.split(jax.random.fold_in(self._acting_key, iteration), self.config.num_seeds)
         cost = self.learner.entropy_cost(iteration)
         iterate = functools.partial(self._iterate, eqx.combine(arrays, self._static), cost)
-        return by_seed(iterate, self.config.num_seeds)(state, keys)
+        return map_seeds(iterate, self.config.num_seeds)(state, keys)
 
     def _iterate(
-        self, arena: Arena, entropy_cost: Float[Array, ""], state: AgentsState, key: PRNGKeyArray
+        self, arena: OptionEnv, entropy_cost: Float[Array, ""], state: AgentsState, key: PRNGKeyArray
     ) -> tuple[AgentsState, Statistics]:
         """Next state and statistics of one seed after one iteration."""
         config = self.config
@@ -160,7 +160,7 @@ class OnDevice:
         return AgentsState(learned, moments), _statistics(arena, ticks, losses)
 
 
-def _statistics(arena: Arena, ticks: Tick, losses: ImpalaLosses) -> Statistics:
+def _statistics(arena: OptionEnv, ticks: StepResult, losses: ImpalaLosses) -> Statistics:
     by_skill = ticks.ended & (ticks.decision.option >= arena.options.num_actions)
     return Statistics(
         num_steps=jnp.array(ticks.ended.size),

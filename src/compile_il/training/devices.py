@@ -104,7 +104,7 @@ def shared_out(mesh: Mesh, tree: Any, axis: int) -> Any:
     return jax.tree.map(place, tree)
 
 
-def everywhere(mesh: Mesh, tree: Any) -> Any:
+def replicate(mesh: Mesh, tree: Any) -> Any:
     """Replicates a tree, which all hosts have, on every device of the mesh."""
     sharding = NamedSharding(mesh, PartitionSpec())
 
@@ -115,8 +115,8 @@ def everywhere(mesh: Mesh, tree: Any) -> Any:
     return jax.tree.map(place, tree)
 
 
-def here(tree: Any) -> Any:
-    """This host's copy, from one of its devices, of a tree that `everywhere` replicated."""
+def local_copy(tree: Any) -> Any:
+    """This host's copy, from one of its devices, of a tree that `replicate` replicated."""
     return jax.tree.map(lambda leaf: leaf.addressable_data(0) if isinstance(leaf, jax.Array) else leaf, tree)
 
 
@@ -125,12 +125,12 @@ def is_first_process() -> bool:
     return bool(jax.process_index() == 0)
 
 
-def from_first(tree: Any) -> Any:
+def broadcast(tree: Any) -> Any:
     """Sends the first process's tree to all; all must call this together, with trees of the same shapes."""
     return multihost_utils.broadcast_one_to_all(tree) if jax.process_count() > 1 else tree
 
 
-def anywhere(condition: bool) -> bool:
+def any_host(condition: bool) -> bool:
     """Whether a condition holds in any process; all must call this together."""
     return bool(_processes_where(condition))
 
@@ -143,10 +143,10 @@ def _processes_where(condition: bool) -> list[int]:
 
 
 @contextlib.contextmanager
-def all_or_none() -> Iterator[None]:
+def fail_together() -> Iterator[None]:
     """A block that fails in all processes if it fails in any; without it, the others would wait for that one in vain.
 
-    All processes must leave such a block together, or be in `check_others` when one does.
+    All processes must leave such a block together, or be in `check_other_hosts` when one does.
     """
     try:
         yield
@@ -154,11 +154,11 @@ def all_or_none() -> Iterator[None]:
         with contextlib.suppress(jax.errors.JaxRuntimeError):  # others that are gone must not hide why this one goes
             _processes_where(True)
         raise
-    check_others()
+    check_other_hosts()
 
 
-def check_others() -> None:
-    """Waits until all processes have come this far, and fails if one of them has left `all_or_none` with an error."""
+def check_other_hosts() -> None:
+    """Waits until all processes have come this far, and fails if one of them has left `fail_together` with an error."""
     failed = _processes_where(False)
     if failed:
         raise HostError(

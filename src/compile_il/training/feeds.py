@@ -19,18 +19,18 @@ from compile_il.data import Demonstrations
 from compile_il.data.batch import (
     AnyArray,
     Batch,
-    Room,
+    Bucket,
     batch_of,
     cost_of,
     frame_budget,
-    make_rooms,
+    make_buckets,
     pick,
     rows_filled_up,
 )
 from compile_il.training.devices import shared_out
 from compile_il.training.sources import Source
 from compile_il.worlds import World
-from compile_il.worlds.demonstrate import Supervision, draw_batch
+from compile_il.worlds.demonstrate import SupervisionKind, draw_batch
 
 
 class Group(NamedTuple):
@@ -42,14 +42,14 @@ class Group(NamedTuple):
 
 
 def groups_of(
-    demos: Demonstrations, chosen: Sequence[NDArray[np.integer]], rooms: Sequence[Room]
+    demos: Demonstrations, chosen: Sequence[NDArray[np.integer]], rooms: Sequence[Bucket]
 ) -> Iterator[list[Group]]:
     """Yields, for each room that is needed, one group out of each of several batches.
 
     Args:
       demos: all demonstrations.
       chosen: indices of the demonstrations of each batch.
-      rooms: as `make_rooms` gives them; those of one room keep their order, and what finds no place in it is left out.
+      rooms: the buckets; demonstrations of one bucket keep their order, those beyond its rows are left out.
     """
     if len(rooms) == 1:
         yield [Group(batch_of(demos[rows], rooms[0].num_frames, rooms[0].up_to), None) for rows in chosen]
@@ -62,11 +62,11 @@ def groups_of(
 
 
 def _group(
-    demos: Demonstrations, rows: NDArray[np.integer], places: NDArray[np.intp], room: Room, shortest: int
+    demos: Demonstrations, rows: NDArray[np.integer], places: NDArray[np.intp], room: Bucket, shortest: int
 ) -> Group:
     """Returns the group of a batch that belongs in a room, whose other rows repeat the first demonstration.
 
-    Repeats come last and do not count (`fits`), so that for gradients frames lie one after the other (`unpack`).
+    Repeats come last and do not count (`fits`), so that for gradients frames lie one after the other (`to_padded`).
     """
     there = demos[rows[places] if len(places) else [shortest]]
     batch = pick(batch_of(there, room.num_frames, room.up_to), rows_filled_up(len(there), room.num_rows))
@@ -134,7 +134,7 @@ def make_feed(config: Config, source: Source, sizes: Sizes, key: PRNGKeyArray) -
     if source.world is not None:
         num_frames = frame_budget(source.demos.lengths, sizes.share_size)
         return WorldFeed(source.world, num_frames, source.max_length, config.supervision, sizes, key)
-    rooms = make_rooms(source.demos.lengths, sizes.batch_size, sizes.num_shares, cost_of(config))
+    rooms = make_buckets(source.demos.lengths, sizes.batch_size, sizes.num_shares, cost_of(config))
     return DataFeed(source.demos, rooms, sizes, config.seed)
 
 
@@ -156,7 +156,7 @@ class WorldFeed:
         world: World,
         num_frames: int,
         max_length: int,
-        supervision: Supervision,
+        supervision: SupervisionKind,
         sizes: Sizes,
         key: PRNGKeyArray,
         *,
@@ -194,7 +194,7 @@ class DataFeed:
       seed: says which demonstrations are drawn.
     """
 
-    def __init__(self, demos: Demonstrations, rooms: list[Room], sizes: Sizes, seed: int):
+    def __init__(self, demos: Demonstrations, rooms: list[Bucket], sizes: Sizes, seed: int):
         self.demos, self.rooms, self.sizes, self.seed = demos, rooms, sizes, seed
 
     def batches(self, iteration: int) -> InBlock:
@@ -230,7 +230,7 @@ def _draw_batches(
     keys: Key[Array, "iterations seeds shares B"],
     num_frames: int,
     max_length: int,
-    supervision: Supervision,
+    supervision: SupervisionKind,
 ) -> Batch:
     def draw(keys: Key[Array, " B"]) -> Batch:
         return draw_batch(world, keys, num_frames, max_length, supervision)

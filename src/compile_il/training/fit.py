@@ -26,11 +26,11 @@ from compile_il.model.files import CHECKPOINT_FOLDER, MODEL_FOLDER
 from compile_il.model.model import Model
 from compile_il.training.checkpoints import Checkpoint, Checkpoints
 from compile_il.training.devices import (
-    all_or_none,
+    broadcast,
     check_num_devices,
-    check_others,
+    check_other_hosts,
     check_same,
-    from_first,
+    fail_together,
     is_first_process,
     shares_in_words,
 )
@@ -39,14 +39,14 @@ from compile_il.training.loop import (
     CHECKPOINT_SECONDS,
     Check,
     ProgressBar,
+    RunOutputs,
     Stopped,
     StopRequest,
-    Traces,
-    UnderWay,
+    TrainingLoop,
     usable_when_stopped,
 )
 from compile_il.training.runs import open_run
-from compile_il.training.sources import Source, fingerprint, make_source, with_told_counts
+from compile_il.training.sources import Source, attach_counts, fingerprint, make_source
 from compile_il.training.trainer import Trained, Trainer
 from compile_il.worlds import World
 
@@ -91,29 +91,29 @@ def fit(
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
       are most likely.
     """
-    with all_or_none():
+    with fail_together():
         if resume and out is None:
             raise ValueError("There is nothing to resume: give the folder of the run as out.")
-        demos, config = with_told_counts(demos, given_config(config), settings)
+        demos, config = attach_counts(demos, given_config(config), settings)
         check_num_devices(config.num_devices)  # before demonstrations are made
     _check_hosts(demos, config, in_folder=out is not None)
-    with all_or_none():
+    with fail_together():
         source = make_source(demos, config)
     if out is None:
-        with all_or_none():
+        with fail_together():
             trainer = Trainer(config, source)
-        return _train(trainer, UnderWay(trainer.start()), progress if is_first_process() else False)
+        return _train(trainer, TrainingLoop(trainer.start()), progress if is_first_process() else False)
     if not is_first_process():
         return _follow(config, source)
     with StopRequest() as request, _open(out, config, fingerprint(demos), resume=resume) as (folder, checkpoints):
-        with all_or_none():
+        with fail_together():
             trainer = Trainer(config, source)
             start = trainer.start()
             last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
-        last = from_first(last)
+        last = broadcast(last)
         with TrainingLog(folder, resumed_at=int(last.iteration)) as log:
-            traces = Traces(checkpoints, checkpoint_seconds, log)
-            run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
+            traces = RunOutputs(checkpoints, checkpoint_seconds, log)
+            run = TrainingLoop(trainer.place(last.state), int(last.iteration), float(last.seconds), request, traces)
             with usable_when_stopped(functools.partial(_save_stopped, trainer, run, folder)):
                 model = _train(trainer, run, progress)
         with request.unbroken():
@@ -137,7 +137,7 @@ def _open(
 ) -> Iterator[tuple[Path, Checkpoints]]:
     """Opens the folder of a run and its checkpoints, in the first process; if that fails, the others fail too."""
     with contextlib.ExitStack() as stack:
-        with all_or_none():
+        with fail_together():
             folder = stack.enter_context(open_run(out, config, data, resume=resume))
             checkpoints = stack.enter_context(contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)))
         yield folder, checkpoints
@@ -146,17 +146,17 @@ def _open(
 def _follow(config: Config, source: Source) -> Model:
     """Trains in a process beside the first one, which alone writes files, and starts from the state that one has."""
     with StopRequest() as request:
-        check_others()  # the first one opens the run
-        with all_or_none():
+        check_other_hosts()  # the first one opens the run
+        with fail_together():
             trainer = Trainer(config, source)
             start = trainer.start()
-        last = from_first(Checkpoint(start, 0, 0.0))
-        run = UnderWay(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
+        last = broadcast(Checkpoint(start, 0, 0.0))
+        run = TrainingLoop(trainer.place(last.state), int(last.iteration), float(last.seconds), request)
         with usable_when_stopped(functools.partial(_save_stopped, trainer, run, None)):
             return _train(trainer, run, progress=False)
 
 
-def _save_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path | None, stopped: Stopped) -> bool:
+def _save_stopped(trainer: Trainer, run: TrainingLoop[Trained], folder: Path | None, stopped: Stopped) -> bool:
     """Writes the model of a stopped run, in the first process, which alone has a folder; False if it has diverged."""
     try:
         model = _best(trainer, run.state)
@@ -169,13 +169,13 @@ def _save_stopped(trainer: Trainer, run: UnderWay[Trained], folder: Path | None,
     return True
 
 
-def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> Model:
+def _train(trainer: Trainer, run: TrainingLoop[Trained], progress: bool | None) -> Model:
     total = trainer.config.num_iterations
     every = max(1, -(-total // NUM_CHECKS))
     with ProgressBar(total, run.iteration, progress) as bar:
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
-        if trainer.source.world is None and (number := trainer.settled.num_segments) is not None:
+        if trainer.source.world is None and (number := trainer.resolved.num_segments) is not None:
             bar.say(f"Each demonstration is cut into {number} segments (num_segments).")
         watched = bar.shown or run.log is not None
         for loss in run.steps(total, trainer.step):
@@ -189,9 +189,9 @@ def _train(trainer: Trainer, run: UnderWay[Trained], progress: bool | None) -> M
         return _best(trainer, run.state, bar.say)
 
 
-def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBar) -> None:
+def _check(trainer: Trainer, run: TrainingLoop[Trained], loss: Loss, bar: ProgressBar) -> None:
     """Scores held-out demonstrations, for the log and for the bar."""
-    standings = compare_seeds(trainer, run.state)
+    standings = score_seeds(trainer, run.state)
     best = best_of(standings)
     if not math.isfinite(standings[best].log_likelihood):
         raise TrainingError.diverged(run.iteration)
@@ -206,9 +206,9 @@ def _check(trainer: Trainer, run: UnderWay[Trained], loss: Loss, bar: ProgressBa
     bar.tell(check)
     if run.log is not None:
         paid = [_in_terms(loss, seed) for seed in range(len(standings))]
-        by_seed = [standing._asdict() | each for standing, each in zip(standings, paid, strict=True)]
+        map_seeds = [standing._asdict() | each for standing, each in zip(standings, paid, strict=True)]
         annealed = _annealed(trainer.config, run.iteration - 1)
-        run.log.write(check._asdict() | paid[best] | annealed | {"by_seed": by_seed})
+        run.log.write(check._asdict() | paid[best] | annealed | {"by_seed": map_seeds})
 
 
 def _in_terms(loss: Loss, seed: int) -> dict[str, float]:
@@ -224,32 +224,32 @@ def _annealed(config: Config, iteration: int) -> dict[str, float]:
     return {"temperature": float(temperature_at(config, jnp.asarray(iteration)))}
 
 
-class Standing(NamedTuple):
+class HeldOutScores(NamedTuple):
     """Scores of one seed on held-out demonstrations; the likelihood is NaN if it has diverged."""
 
     log_likelihood: float
     boundary_accuracy: float | None
 
 
-def compare_seeds(trainer: Trainer, state: Trained) -> list[Standing]:
+def score_seeds(trainer: Trainer, state: Trained) -> list[HeldOutScores]:
     """Scores each seed on held-out demonstrations: likelihood, and boundary accuracy where the truth is known."""
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
-    counts = labelled_counts(trainer.source.held_out) if trainer.source.counts_told.of_all else None
+    counts = labelled_counts(trainer.source.held_out) if trainer.source.segment_counts.of_all else None
     standings = []
     for model in trainer.models(state):
         try:
             with warnings.catch_warnings(action="ignore", category=CountWarning):  # training is not over
                 found = model.segment(held_out, counts)
         except DivergedError:
-            standings.append(Standing(math.nan, None))
+            standings.append(HeldOutScores(math.nan, None))
             continue
         true = held_out.truth.boundaries
         accuracy = boundary_accuracy(found.boundaries, true) if true is not None else None
-        standings.append(Standing(float(found.log_likelihood.mean()), accuracy))
+        standings.append(HeldOutScores(float(found.log_likelihood.mean()), accuracy))
     return standings
 
 
-def best_of(standings: list[Standing]) -> int:
+def best_of(standings: list[HeldOutScores]) -> int:
     """Index of the seed with the best held-out likelihood; those that have diverged come last."""
     return int(np.argmax(np.nan_to_num([standing.log_likelihood for standing in standings], nan=-np.inf)))
 
@@ -261,7 +261,7 @@ def _best(trainer: Trainer, state: Trained, say: Callable[[str], None] = lambda 
         raise TrainingError.diverged(trainer.config.num_iterations)
     if len(models) == 1:
         return models[0]
-    standings = compare_seeds(trainer, state)
+    standings = score_seeds(trainer, state)
     best = best_of(standings)
     if not math.isfinite(standings[best].log_likelihood):
         raise TrainingError.diverged(trainer.config.num_iterations)

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
 from compile_il.training.checkpoints import Checkpoint, Checkpoints
-from compile_il.training.devices import anywhere
+from compile_il.training.devices import any_host
 from compile_il.training.log import TrainingLog
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -140,7 +140,7 @@ def usable_when_stopped(save: Callable[[Stopped], bool]) -> Iterator[None]:
         raise Stopped(stopped.iteration, stopped.total, usable=True) from None
 
 
-class Traces(NamedTuple):
+class RunOutputs(NamedTuple):
     """Where a training leaves its checkpoints, how often, and its log."""
 
     checkpoints: Checkpoints
@@ -149,7 +149,7 @@ class Traces(NamedTuple):
 
 
 @dataclasses.dataclass
-class UnderWay(Generic[State]):
+class TrainingLoop(Generic[State]):
     """A training under way. Without a stop request that could be made, Ctrl-C simply ends the program."""
 
     state: State
@@ -158,7 +158,7 @@ class UnderWay(Generic[State]):
     seconds: float = 0.0
     """Seconds that these iterations took."""
     request: StopRequest | None = None
-    traces: Traces | None = None
+    traces: RunOutputs | None = None
 
     def __post_init__(self) -> None:
         self._saved = time.monotonic()
@@ -203,7 +203,7 @@ class UnderWay(Generic[State]):
         """Saves and raises `Stopped` if asked to; several processes, which must stop together, agree now and then."""
         asked = self.request is not None and self.request.requested
         if self.request is not None and jax.process_count() > 1:
-            asked = self.iteration % AGREE_EVERY == 0 and anywhere(asked)
+            asked = self.iteration % AGREE_EVERY == 0 and any_host(asked)
         if asked:
             self.save()
             raise Stopped(self.iteration, total)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from compile_il.config import NOTHING_TOLD, Config, ConfigError, CountsTold, changed
+from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts, changed
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.ragged import Ragged
@@ -23,14 +23,14 @@ from compile_il.data.segment_counts import has_unknown, labelled_counts, with_co
 from compile_il.data.spaces import Space, check_codes, check_numbering, describe_codes, space_of
 from compile_il.inference.exact.objective import feasible
 from compile_il.inference.exact.priors import unknown_count
-from compile_il.inference.exact.recursion import exactly
+from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.relaxed.supervision import check_usable
 from compile_il.worlds import World, make_world
 from compile_il.worlds.demonstrate import demonstrate
 from compile_il.worlds.world import key_of
 
 
-def with_told_counts(
+def attach_counts(
     demos: Demonstrations | str | World, config: Config, settings: dict[str, Any]
 ) -> tuple[Demonstrations | str | World, Config]:
     """Returns the data with labels that tell what a list says, and the settings with single ones changed.
@@ -60,12 +60,12 @@ def _with_list(demos: Demonstrations | str | World, counts: Any, inference: str)
     return with_counts(demos, counts, some_empty=inference == "relaxed")
 
 
-def counts_told(demos: Demonstrations, config: Config) -> CountsTold:
+def counts_from_labels(demos: Demonstrations, config: Config) -> SegmentCounts:
     """What labels tell about numbers of segments; nothing where the settings give one, with which they must agree."""
     if config.num_segments is not None or demos.labels is None or demos.labels.segment_codes is None:
-        return NOTHING_TOLD
+        return NO_COUNTS
     counts = [len(codes) for codes in demos.labels.segment_codes]
-    return CountsTold(largest=max(counts), of_all=all(counts))
+    return SegmentCounts(largest=max(counts), of_all=all(counts))
 
 
 def check_effects(space: Space, config: Config) -> None:
@@ -130,20 +130,20 @@ def check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> No
         )
 
 
-def check_possible(demos: Demonstrations, config: Config, *, counts_told: bool) -> None:
+def check_possible(demos: Demonstrations, config: Config, *, segment_counts: bool) -> None:
     """Refuses demonstrations without a segmentation that the settings and their labels allow.
 
     Args:
       demos: the data.
       config: the settings, settled for the data.
-      counts_told: whether labels tell the number of segments of each demonstration.
+      segment_counts: whether labels tell the number of segments of each demonstration.
     """
     most = config.num_segments or config.max_segments
     check_lengths(demos, config, at_hand=True)
     if demos.labels is None:
         return
     if config.inference == "relaxed":
-        counts = labelled_counts(demos) if counts_told else None
+        counts = labelled_counts(demos) if segment_counts else None
         check_usable(demos.labels, np.full(len(demos), most) if counts is None else counts)
     all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     for i, (boundaries, segment_codes) in enumerate(zip(demos.labels.boundaries, all_segment_codes, strict=True)):
@@ -152,7 +152,7 @@ def check_possible(demos: Demonstrations, config: Config, *, counts_told: bool) 
                 f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
                 "num_segments (or max_segments), or change the labels."
             )
-        fewest = 1 if counts_told else config.num_segments or 1
+        fewest = 1 if segment_counts else config.num_segments or 1
         if len(segment_codes) and not fewest <= len(segment_codes) <= most:
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(segment_codes)} segments, and the settings ask "
@@ -171,7 +171,7 @@ def _check_feasible(demos: Demonstrations, config: Config) -> None:
     elif config.inference == "relaxed":  # whose last segments may be empty
         log_count = unknown_count(count)
     else:
-        log_count = exactly(count, count)
+        log_count = point_mass(count, count)
     agrees = feasible(demos, config.num_codes, config.longest_segment or demos.max_length, log_count)
     if not agrees.all():
         raise DemonstrationError(
@@ -206,7 +206,7 @@ class Source(NamedTuple):
     space: Space
     max_length: int
     """Steps of the longest demonstration that batches can hold: of the data, or of what a world may make."""
-    counts_told: CountsTold = NOTHING_TOLD
+    segment_counts: SegmentCounts = NO_COUNTS
     """What labels tell about the number of segments of the data, where the settings leave it open."""
 
 
@@ -216,8 +216,8 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     Demonstrations are checked against the settings, and some of them are held out; of a world, a sample is drawn to
     learn its spaces, scales and lengths, and another one to hold out.
     """
-    told = counts_told(demos, config) if isinstance(demos, Demonstrations) else NOTHING_TOLD
-    if config.inference == "relaxed" and config.settled(told).num_segments is None:
+    told = counts_from_labels(demos, config) if isinstance(demos, Demonstrations) else NO_COUNTS
+    if config.inference == "relaxed" and config.resolved(told).num_segments is None:
         raise ConfigError(
             "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference must "
             "be told how many there are, by one number or, in cil.fit, by a list with one for each demonstration; "
@@ -257,14 +257,14 @@ def training_world(name: str, num_tasks: int) -> World:
     return dataclasses.replace(world, max_steps=TRAINING_STEPS) if name.startswith("grid") else world
 
 
-def _data_source(demos: Demonstrations, config: Config, told: CountsTold) -> Source:
+def _data_source(demos: Demonstrations, config: Config, told: SegmentCounts) -> Source:
     if config.supervision != "none":
         raise DemonstrationError(
             f"supervision is {config.supervision!r}, which is for worlds, and data has labels of its own: leave it "
             "out, and give what is known with demos.with_labels(boundary_places=..., segment_codes=...)."
         )
     check_numbering(demos)
-    check_possible(demos, config.settled(told), counts_told=told.of_all)
+    check_possible(demos, config.resolved(told), segment_counts=told.of_all)
     check_effects(space_of(demos), config)
     kept, held_out = hold_out(demos, config.seed)
     return Source(
@@ -273,7 +273,7 @@ def _data_source(demos: Demonstrations, config: Config, told: CountsTold) -> Sou
         held_out=held_out,
         space=space_of(demos),
         max_length=kept.max_length,
-        counts_told=told,
+        segment_counts=told,
     )
 
 

@@ -20,7 +20,7 @@ from compile_il.inference.engines import make_losses, new_skills
 from compile_il.inference.log_space import is_impossible
 from compile_il.inference.records import Loss
 from compile_il.model.model import Model
-from compile_il.training.devices import SHARES, everywhere, here, make_mesh
+from compile_il.training.devices import SHARES, local_copy, make_mesh, replicate
 from compile_il.training.feeds import Block, Sizes, make_feed
 from compile_il.training.sources import Source
 from compile_il.worlds import name_of
@@ -44,24 +44,24 @@ class Trainer:
     state, its number and the settings only, so training can stop and go on anywhere.
 
     Args:
-      config: the settings, as given; `settled` are those that they come to with this source.
+      config: the settings, as given; `resolved` are those that they come to with this source.
       source: where batches come from; see `compile_il.training.sources.make_source`.
     """
 
     def __init__(self, config: Config, source: Source):
         self.config, self.source = config, source
-        self.settled = config.settled(source.counts_told)
+        self.resolved = config.resolved(source.segment_counts)
         self.rate = config.duration_rate or expected_length(config, source)
         first_key, batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
-        make = functools.partial(new_skills, self.settled, source.space, scaling_of(source.demos))
+        make = functools.partial(new_skills, self.resolved, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
         self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
-        self._losses = make_losses(self.settled, self.rate)
+        self._losses = make_losses(self.resolved, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
         sizes = Sizes(config.num_seeds, self.batch_size, self.mesh)
-        self.feed = make_feed(self.settled, source, sizes, batch_key)
+        self.feed = make_feed(self.resolved, source, sizes, batch_key)
         self._step = jax.jit(self._train_step, donate_argnums=0)
         # Simulated devices share a pool of threads. With several steps begun, one step's sum over devices can wait for
         # a thread that another step's sum has, and that one for it.
@@ -75,7 +75,7 @@ class Trainer:
 
     def place(self, state: Trained) -> Trained:
         """Replicates a state that this host has on all devices that train."""
-        return everywhere(self.mesh, state) if self.mesh.size > 1 else state
+        return replicate(self.mesh, state) if self.mesh.size > 1 else state
 
     def step(self, state: Trained, iteration: int) -> tuple[Trained, Loss]:
         """Updates every seed once, each with its own batch, which depends on the iteration and on nothing before.
@@ -134,7 +134,7 @@ class Trainer:
             return sums.total, (sums, count)
 
         share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
-        seeds = by_seed(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)
+        seeds = map_seeds(jax.value_and_grad(total, has_aux=True), self.config.num_seeds)
         (_, (sums, counts)), gradient = seeds(params, *share)
         if axis_name is not None:
             sums, counts, gradient = jax.lax.psum((sums, counts, gradient), axis_name)
@@ -144,11 +144,11 @@ class Trainer:
 
     def _model(self, seed: int, params: Any) -> Model:
         skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
-        return Model(skills, self.config, self.rate, name_of(self.source.world), self.source.counts_told)
+        return Model(skills, self.config, self.rate, name_of(self.source.world), self.source.segment_counts)
 
     def models(self, state: Trained) -> list[Model]:
         """Returns the model of each seed."""
-        params = here(state.params) if self.mesh.size > 1 else state.params
+        params = local_copy(state.params) if self.mesh.size > 1 else state.params
         return [self._model(seed, params) for seed in range(self.config.num_seeds)]
 
 
@@ -160,7 +160,7 @@ def expected_length(config: Config, source: Source) -> float:
     """
     if config.inference == "relaxed" and source.world is not None:
         return PAPER_RATE
-    counts = labelled_counts(source.demos) if source.counts_told.of_all else None
+    counts = labelled_counts(source.demos) if source.segment_counts.of_all else None
     expected = (config.num_segments or config.max_segments) if counts is None else counts.mean()
     return max(float(source.demos.lengths.mean() / expected), 1.0)
 
@@ -184,7 +184,7 @@ def train_all(trainer: Trainer) -> list[Model]:
     return trainer.models(state)
 
 
-def by_seed(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
+def map_seeds(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
     """Maps `function` over the leading seed axis of every argument and result: `lax.map` on CPUs, `vmap` elsewhere.
 
     A single seed is not batched. On CPUs several are trained one after the other, since XLA's batched products take

@@ -204,13 +204,13 @@ class _FrameBuffer:
         return self._buffer[: self._used]
 
 
-Supervision = Literal["none", "b", "z", "bz"]
+SupervisionKind = Literal["none", "b", "z", "bz"]
 """What a learner is told: nothing, boundaries, codes, or both."""
 
 
 @functools.partial(jax.jit, static_argnames=("world", "num_frames", "max_length", "supervision"))
 def draw_batch(
-    world: World, keys: Key[Array, " B"], num_frames: int, max_length: int, supervision: Supervision = "none"
+    world: World, keys: Key[Array, " B"], num_frames: int, max_length: int, supervision: SupervisionKind = "none"
 ) -> Batch:
     """Fresh demonstrations of a world, one for each key, made on the device.
 
@@ -247,7 +247,7 @@ def draw_batch(
 
 
 def _told_by_world(
-    episodes: Episode, max_length: int, supervision: Supervision
+    episodes: Episode, max_length: int, supervision: SupervisionKind
 ) -> tuple[Int[Array, "B T"], Int[Array, "B listed"]]:
     index = episodes.segment_index[:, :max_length]
     index = jnp.pad(index, ((0, 0), (0, max_length - index.shape[1])), mode="edge")

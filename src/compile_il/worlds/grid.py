@@ -204,9 +204,9 @@ class GridWorld:
     ) -> UInt8[Array, "n channels"]:
         """Channels of `observe` at some cells, given which of them are walls."""
         # First what stands on each cell (at most one thing beside the player), then one comparison a channel.
-        here = (cells[:, None] == level.object_cells) & state.present
+        is_there = (cells[:, None] == level.object_cells) & state.present
         nothing, wall_channel, player_channel = self.num_types + 2, self.num_types, self.num_types + 1
-        things = jnp.min(jnp.where(here, level.object_types, nothing), axis=1)
+        things = jnp.min(jnp.where(is_there, level.object_types, nothing), axis=1)
         things = jnp.where(walls, wall_channel, things).astype(jnp.uint8)
         channels = jnp.arange(self.num_types + 2, dtype=jnp.uint8)
         is_player = (cells == state.player)[:, None] & (channels == player_channel)

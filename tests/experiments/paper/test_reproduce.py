@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from compile_il.baselines.learned import surprisal_settings
 from compile_il.rl.config import AgentConfig
-from compile_il.rl.trainer import OnDevice
+from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.grid import GridWorld
 from experiments.paper import agents, page, parts, studies
@@ -138,15 +138,15 @@ def test_agents_are_taught_and_go_on_after_an_interruption(tmp_path: Path, monke
     monkeypatch.setattr(agents, "make_world", lambda name, **options: world)
     sizes = scales.AGENT_SIZES["smoke"]
     part = AgentPart("a: low-level", "grid-pickup", TINY, agent=AgentConfig(agent="low-level", **sizes), num_test=4)
-    step, steps = OnDevice.step, []
+    step, steps = AgentTrainer.step, []
 
-    def interrupted(self: OnDevice, state: Any, iteration: int) -> Any:
+    def interrupted(self: AgentTrainer, state: Any, iteration: int) -> Any:
         steps.append(iteration)
         if len(steps) == 1:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, state, iteration)
 
-    monkeypatch.setattr(OnDevice, "step", interrupted)
+    monkeypatch.setattr(AgentTrainer, "step", interrupted)
     with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 2"):
         parts.run_part(part, tmp_path, print)
     found = parts.run_part(part, tmp_path, print)

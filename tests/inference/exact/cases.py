@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Array
 from scipy.stats import binom, chi2
 
-from compile_il.inference.exact.constraints import Known, nothing_known
+from compile_il.inference.exact.constraints import Constraints, no_constraints
 from compile_il.inference.exact.decode import Segmentation
 from compile_il.inference.exact.objective import DENSE, STREAMING, Recursion
-from compile_il.inference.exact.recursion import Posterior, exactly
+from compile_il.inference.exact.recursion import Posterior, point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.records import StepScores
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
@@ -48,14 +48,14 @@ def case(length: int, num_skills: int, seed: int = 0) -> tuple[StepScores, Prior
     )
 
 
-def free(length: int, num_skills: int) -> Known:
+def free(length: int, num_skills: int) -> Constraints:
     """Nothing is known but the length."""
-    return nothing_known(jnp.array(length), MAX_STEPS, num_skills)
+    return no_constraints(jnp.array(length), MAX_STEPS, num_skills)
 
 
 def given(num_segments: int) -> Array:
     """A prior that knows the number of segments, of the very type of `ANY_COUNT`: another would compile again."""
-    return jnp.asarray(exactly(num_segments, MAX_SEGMENTS), jnp.float32)
+    return jnp.asarray(point_mass(num_segments, MAX_SEGMENTS), jnp.float32)
 
 
 def enumerate_all(steps: StepScores, priors: Priors, length: int, num_segments: int, **labels: Any) -> list[Path]:

@@ -32,5 +32,5 @@ def small_model(config: Config = SMALL, seed: int = 0) -> Model:
 
 def model_for(demos: Demonstrations, config: Config = SMALL, seed: int = 0) -> Model:
     """An untrained model for any demonstrations."""
-    skills = new_skills(config.settled(), space_of(demos), scaling_of(demos), jax.random.key(seed))
+    skills = new_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
     return Model(skills, config, duration_rate=2.5)

@@ -15,7 +15,7 @@ from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.metrics import score_labels, step_labels
-from compile_il.inference.exact.effects import STRIDE, Effects, far_apart
+from compile_il.inference.exact.effects import STRIDE, Effects, kmeans_plus_plus
 from compile_il.inference.exact.skills import Skills
 
 NUM_LAMPS = 4
@@ -72,7 +72,7 @@ def test_they_begin_with_every_change_there_is() -> None:
     """Mostly nothing changes, and each of four changes is rare: all four are found, and nothing is not one of them."""
     points = jnp.concatenate([jnp.zeros((500, 4)), jnp.repeat(-jnp.eye(4), jnp.array([1, 2, 30, 5]), axis=0)])
     for seed in range(5):
-        chosen = far_apart(points, 4, jax.random.key(seed))
+        chosen = kmeans_plus_plus(points, 4, jax.random.key(seed))
         assert sorted(np.argmin(chosen, axis=1).tolist()) == [0, 1, 2, 3]
         assert (chosen.min(axis=1) == -1).all()
 

@@ -11,7 +11,7 @@ import pytest
 from jax.test_util import check_grads
 from jaxtyping import Array
 
-from compile_il.inference.exact.constraints import Known
+from compile_il.inference.exact.constraints import Constraints
 from compile_il.inference.exact.decode import Segmentation
 from compile_il.inference.exact.objective import DENSE, STREAMING, Recursion
 from compile_il.inference.log_space import LOG_ZERO
@@ -117,7 +117,7 @@ def test_gradients_against_finite_differences(
         check_grads(functools.partial(_likelihood, engine, known), doubled, order=1, modes=["rev"])
 
 
-def _likelihood(engine: str, known: Known, steps: Any, priors: Any, log_count: Any) -> Any:
+def _likelihood(engine: str, known: Constraints, steps: Any, priors: Any, log_count: Any) -> Any:
     return JITTED[engine].log_likelihood(steps, priors, known, log_count)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.inference.exact.recursion import exactly
+from compile_il.inference.exact.recursion import point_mass
 from tests.inference.exact.cases import JITTED, enumerate_all, free
 from tests.inference.exact.cases import case as case_of
 
@@ -18,7 +18,7 @@ LENGTH, SKILLS = 6, 3
 def test_what_comes_after_is_exact(table: str, score: float, engine: str) -> None:
     steps, priors = case_of(LENGTH, SKILLS, seed=3)
     spoilt = steps._replace(**{table: getattr(steps, table).at[0, 1].set(score).at[2, 0].set(3 * score)})
-    counts = jnp.asarray(exactly(3, 4), jnp.float32)
+    counts = jnp.asarray(point_mass(3, 4), jnp.float32)
     finite = jax.tree.map(lambda leaf: jnp.maximum(leaf, -1e30), spoilt)
     paths = enumerate_all(finite, priors, LENGTH, 3)
     log_probs = np.array([path.log_prob for path in paths])
@@ -38,7 +38,7 @@ def test_what_comes_after_is_exact(table: str, score: float, engine: str) -> Non
 def test_a_segment_that_must_go_through_it_pays_for_it(engine: str) -> None:
     steps, priors = case_of(LENGTH, 1, seed=3)
     spoilt = steps._replace(log_policy=steps.log_policy.at[2, 0].set(-5e4))
-    counts = jnp.asarray(exactly(1, 4), jnp.float32)
+    counts = jnp.asarray(point_mass(1, 4), jnp.float32)
     (path,) = enumerate_all(spoilt, priors, LENGTH, 1)
     found = JITTED[engine].log_likelihood(spoilt, priors, free(LENGTH, 1), counts)
     np.testing.assert_allclose(found, path.log_prob, rtol=1e-6)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from compile_il.inference.exact.constraints import nothing_known
+from compile_il.inference.exact.constraints import no_constraints
 from compile_il.inference.exact.objective import DENSE, STREAMING
-from compile_il.inference.exact.recursion import exactly
+from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.records import StepScores
 
@@ -26,8 +26,8 @@ def temporary_bytes(function: Callable[..., Any]) -> int:
         lambda: (
             StepScores(*(jnp.zeros((T, K)),) * 3),
             Priors(jnp.zeros((K,)), jnp.zeros((T + 1,))),
-            nothing_known(jnp.array(T), T, K),
-            exactly(M, M),
+            no_constraints(jnp.array(T), T, K),
+            point_mass(M, M),
         )
     )
     analysis = jax.jit(function).lower(*inputs).compile().memory_analysis()

@@ -8,7 +8,7 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from compile_il.inference.exact.constraints import known_from_labels
+from compile_il.inference.exact.constraints import constraints_from_labels
 from compile_il.inference.log_space import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
@@ -26,7 +26,7 @@ from tests.inference.exact.cases import (
 from tests.twins.enumerate_segmentations import log_sum
 
 log_likelihood, posterior, best_segmentation, best_boundaries, _ = JITTED["dense"]
-known_of = jax.jit(known_from_labels, static_argnums=4)
+known_of = jax.jit(constraints_from_labels, static_argnums=4)
 
 
 @pytest.mark.parametrize(("length", "num_segments"), [(7, 4), (7, 3), (6, 2), (4, 4)])

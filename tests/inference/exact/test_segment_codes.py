@@ -14,7 +14,7 @@ from jax.test_util import check_grads
 
 from compile_il.data.batch import batch_of, pick
 from compile_il.data.labels import NO_SEGMENT
-from compile_il.inference.exact.constraints import Known, known_from_labels
+from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.objective import DENSE, STREAMING
 from compile_il.inference.log_space import LOG_ZERO
 from tests.inference.exact.cases import (
@@ -42,11 +42,11 @@ NOTHING = [-1] * MAX_STEPS
 lists_of_codes = st.lists(st.sampled_from([-1, 0, 1]), max_size=MAX_SEGMENTS)
 
 
-def known_of(length: int, segment_codes: Any, boundaries: Any = NOTHING, codes: Any = NOTHING) -> Known:
+def known_of(length: int, segment_codes: Any, boundaries: Any = NOTHING, codes: Any = NOTHING) -> Constraints:
     """Padded as batches pad, so that everything compiles once."""
     padded = np.full(MAX_STEPS + 1, NO_SEGMENT if len(segment_codes) else -1, np.int32)
     padded[: len(segment_codes)] = segment_codes
-    return known_from_labels(*map(jnp.array, (length, boundaries, codes, padded)), K)
+    return constraints_from_labels(*map(jnp.array, (length, boundaries, codes, padded)), K)
 
 
 @for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), lists_of_codes, st.sampled_from([*ENGINES]))

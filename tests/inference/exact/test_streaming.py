@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compile_il.inference.exact import recursion, streaming
-from compile_il.inference.exact.constraints import Known, known_from_labels, nothing_known
+from compile_il.inference.exact.constraints import Constraints, constraints_from_labels, no_constraints
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.log_space import LOG_ZERO
 from compile_il.inference.records import StepScores
@@ -26,9 +26,11 @@ _, dense_posterior, dense_best, dense_often, _ = JITTED["dense"]
 _, streaming_posterior, streaming_best, streaming_often, _ = JITTED["streaming"]
 
 
-def known_of(length: int, name: str) -> Known:
+def known_of(length: int, name: str) -> Constraints:
     boundaries, codes = LABELS[name]
-    return known_from_labels(jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SEGMENT_CODES, NUM_SKILLS)
+    return constraints_from_labels(
+        jnp.array(length), jnp.array(boundaries), jnp.array(codes), NO_SEGMENT_CODES, NUM_SKILLS
+    )
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -59,7 +61,7 @@ def test_longest_segment(length: int, longest: int, labels: str) -> None:
     """A window of `longest` times in place of whole rows."""
     steps, priors = case(length, NUM_SKILLS)
     short = priors._replace(log_duration=priors.log_duration[: longest + 1])
-    log_count = recursion.exactly(length, MAX_STEPS) if longest == 1 else ANY_COUNT
+    log_count = recursion.point_mass(length, MAX_STEPS) if longest == 1 else ANY_COUNT
     arguments = steps, short, known_of(length, labels), log_count
     (expected, dense), (found, streamed) = dense_gradient(*arguments), streaming_gradient(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -92,7 +94,7 @@ def test_batches_and_scaled_losses() -> None:
 def test_impossible_stays_finite() -> None:
     steps, priors = case(4, NUM_SKILLS)
     boundaries = jnp.array([-1, 1, 1, 1, -1, -1, -1])
-    known = known_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SEGMENT_CODES, NUM_SKILLS)
+    known = constraints_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SEGMENT_CODES, NUM_SKILLS)
     found, gradient = streaming_gradient(steps, priors, known, given(2))
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
@@ -113,8 +115,8 @@ def long_case(num_steps: int, num_skills: int) -> tuple[StepScores, Priors]:
 
 def run_long(num_steps: int, num_skills: int) -> None:
     steps, priors = long_case(num_steps, num_skills)
-    known = nothing_known(jnp.array(num_steps), num_steps, num_skills)
-    log_count = recursion.exactly(5, 5)
+    known = no_constraints(jnp.array(num_steps), num_steps, num_skills)
+    log_count = recursion.point_mass(5, 5)
     best = streaming_best(steps, priors, known, log_count)
     assert best.ends.tolist() == [num_steps * i // 5 for i in range(1, 6)]
     assert best.skills.tolist() == [0, 1, 2, 3, 4]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from compile_il.inference.relaxed.recognition import Inference, Readout, Recognition, end_of, infer_all, next_segment
-from compile_il.inference.relaxed.supervision import nothing_told
+from compile_il.inference.relaxed.supervision import no_supervision
 from compile_il.networks.lstm import LSTMState, blank_state, lstm_step, project, state_dtype
 
 
@@ -45,7 +45,7 @@ def infer(
     readout: Readout = "last",
 ) -> Inference:
     """`infer_all`, of one demonstration."""
-    ends = nothing_told(length, gumbel.shape[0]).ends
+    ends = no_supervision(length, gumbel.shape[0]).ends
     rows = inputs[None], length[None], gumbel[None], ends[None]
     alone = infer_all(recognition, *rows, temperature=temperature, readout=readout)
     return jax.tree.map(lambda leaf: leaf[0], alone)

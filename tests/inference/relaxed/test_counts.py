@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.config import Config, ConfigError, CountsTold
+from compile_il.config import Config, ConfigError, SegmentCounts
 from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
 from compile_il.data.spaces import scaling_of, space_of
@@ -33,7 +33,7 @@ def labelled(ends: list[list[int]], codes: list[list[int]]) -> cil.Demonstration
 
 def losses(demos: cil.Demonstrations, num_segments: int, **settings: Any) -> np.ndarray:
     """With the same networks, whatever the number of segments."""
-    config = dataclasses.replace(CONFIG, num_segments=num_segments, **settings).settled()
+    config = dataclasses.replace(CONFIG, num_segments=num_segments, **settings).resolved()
     skills = new_skills(config, space_of(demos), scaling_of(demonstrations()), jax.random.key(0))
     keys = jax.random.split(jax.random.key(1), len(demos))
     batch = batch_of(demos, sum(LENGTHS) + 8, 9)
@@ -56,12 +56,12 @@ def test_one_segment_of_three_is_one_of_one() -> None:
 def test_a_list_of_numbers_is_taken() -> None:
     demos = demonstrations()
     model = cil.fit(demos, config=CONFIG, num_segments=[2, 3, 1, 3, 2], progress=False)
-    assert (model.settled.num_segments, model.counts_told) == (3, CountsTold(3, of_all=True))
+    assert (model.resolved.num_segments, model.segment_counts) == (3, SegmentCounts(3, of_all=True))
     found = model.segment(demos, num_segments=[2, 3, 1, 3, 2])
     assert all(len(skills) <= count for skills, count in zip(found.skills, [2, 3, 1, 3, 2], strict=True))
     # The third has two steps.
     more = cil.fit(demos, config=CONFIG, num_segments=[2, 3, 3, 3, 2], num_iterations=1, progress=False)
-    assert more.settled.num_segments == 3
+    assert more.resolved.num_segments == 3
     found = more.segment(demos, num_segments=[2, 3, 3, 3, 2])
     assert len(found.skills[2]) <= 2
 
@@ -126,5 +126,5 @@ def test_labels_may_tell_the_numbers_alone() -> None:
     counts = [2, 3, 2, 1, 2]
     demos = demonstrations().with_labels(segment_codes=[[UNKNOWN] * count for count in counts])
     model = cil.fit(demos, config=dataclasses.replace(CONFIG, num_segments=None), progress=False)
-    assert (model.settled.num_segments, model.counts_told) == (3, CountsTold(3, of_all=True))
+    assert (model.resolved.num_segments, model.segment_counts) == (3, SegmentCounts(3, of_all=True))
     assert model.segment(demos).num_segments.max() <= 3

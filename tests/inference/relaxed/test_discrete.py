@@ -10,7 +10,7 @@ import pytest
 
 from compile_il.inference.relaxed.decode import HardSegments, segment
 from compile_il.inference.relaxed.recognition import Recognition, read_attentively
-from compile_il.inference.relaxed.supervision import nothing_told
+from compile_il.inference.relaxed.supervision import no_supervision
 from tests.inference.relaxed.alone import encode
 from tests.inference.relaxed.test_inference import INPUTS, LENGTH, NETWORK, TIMES, run
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("optimised")
 
 @eqx.filter_jit
 def find(network: Recognition, inputs: Any, length: Any, num_segments: int, readout: str = "last") -> HardSegments:
-    return segment(network, inputs, length, nothing_told(length, num_segments), readout)
+    return segment(network, inputs, length, no_supervision(length, num_segments), readout)
 
 
 def cut_with_scissors(network: Recognition, inputs: jax.Array, length: int, num_segments: int, readout: str) -> tuple:

@@ -21,7 +21,7 @@ from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.execute import reconstruct, run_all
 from compile_il.inference.engines import make_losses, new_skills, temperature_at
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.relaxed.supervision import told_in
+from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.training import sources
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import draw_batch, draw_levels
@@ -65,7 +65,7 @@ def test_both_decoders_find_them(symbols_model: cil.Model) -> None:
 
 def test_both_decoders_are_scored() -> None:
     demos = cil.demonstrate("symbols", num_demos=16, num_tasks=3, seed=5)
-    model, scores = model_for(demos, SMALL.settled()), {}
+    model, scores = model_for(demos, SMALL.resolved()), {}
     for decoder in ("recognition", "exact"):
         scores[decoder] = score_model(model, demos, decoder=decoder)
         assert scores[decoder] == cil.score(model.segment(demos, decoder=decoder), demos)
@@ -138,7 +138,7 @@ def test_it_runs_in_a_world() -> None:
 
 
 def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
-    config = dataclasses.replace(SMALL, **settings).settled()
+    config = dataclasses.replace(SMALL, **settings).resolved()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     losses = make_losses(config, 3.0)
     keys = jax.random.split(jax.random.key(1), len(demos))
@@ -184,11 +184,11 @@ def test_labels_are_read_as_ends_and_codes() -> None:
     steps[0][[2, 4]] = 1
     steps[1][:] = UNKNOWN
     codes = [np.repeat([3, 1, 2], [2, 2, n - 4]) for n in demos.lengths]
-    told = told_in(labelled(demos, boundaries=steps, codes=codes), jnp.array([3, 3]), 3)
+    told = supervision_of_batch(labelled(demos, boundaries=steps, codes=codes), jnp.array([3, 3]), 3)
     np.testing.assert_array_equal(told.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
     np.testing.assert_array_equal(told.codes, [[3, 1, 2], [UNKNOWN] * 3])
     segment_codes = [np.array([1, UNKNOWN, 0]), np.array([], int)]
-    told = told_in(labelled(demos, segment_codes=segment_codes), jnp.array([3, 3]), 3)
+    told = supervision_of_batch(labelled(demos, segment_codes=segment_codes), jnp.array([3, 3]), 3)
     np.testing.assert_array_equal(told.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
     np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
 
@@ -199,7 +199,7 @@ def test_a_world_tells_the_truth(supervision: Any) -> None:
     keys = jax.random.split(jax.random.key(5), 4)
     batch = draw_batch(world, keys, 400, 90, supervision)
     episodes = jax.vmap(world.episode)(keys)
-    told = told_in(batch, jnp.full(4, 3), 3)
+    told = supervision_of_batch(batch, jnp.full(4, 3), 3)
     for i in range(4):
         index = np.asarray(episodes.segment_index[i, : batch.lengths[i]])
         ends = [*np.flatnonzero(np.diff(index)) + 1, len(index)]
@@ -235,7 +235,7 @@ def test_the_temperature_falls_from_first_to_last() -> None:
 
 def test_uses_that_make_no_sense_are_refused() -> None:
     demos = vector_demos()
-    relaxed = model_for(demos, SMALL.settled())
+    relaxed = model_for(demos, SMALL.resolved())
     with pytest.raises(ValueError, match=r"must be told how many segments there are: pass their number, or decoder"):
         relaxed.segment(demos, "unknown")
     with pytest.raises(ValueError, match=r"best has no meaning for the recognition model"):
@@ -245,7 +245,7 @@ def test_uses_that_make_no_sense_are_refused() -> None:
     exact = model_for(demos)
     with pytest.raises(ValueError, match=r"This model has no recognition model"):
         exact.segment(demos, decoder="recognition")
-    gaussian = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).settled())
+    gaussian = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).resolved())
     told = gaussian.segment(demos.with_labels(segment_codes=[[2, -1, -1]] * len(demos)))
     for codes in told.skills:
         np.testing.assert_array_equal(codes[0], 2 * np.eye(4)[2])
@@ -256,7 +256,7 @@ def test_uses_that_make_no_sense_are_refused() -> None:
 
 def test_gaussian_codes_are_refused_in_words_that_help() -> None:
     demos = vector_demos()
-    model = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).settled())
+    model = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).resolved())
     assert repr(model).startswith("Model(codes of 4 numbers, 3 segments, ")
     with pytest.raises(ValueError, match=r"must be told how many segments there are: pass their number\.$"):
         model.segment(demos, "unknown")
@@ -314,7 +314,7 @@ def test_worlds_that_tell_something_else_are_refused(monkeypatch: pytest.MonkeyP
 
 def test_labels_count_whatever_others_have() -> None:
     demos = cil.demonstrate("symbols", num_demos=2, seed=3)
-    model = model_for(demos, SMALL.settled())
+    model = model_for(demos, SMALL.resolved())
     cut = [np.zeros(n, int) for n in demos.lengths]
     cut[0][5] = 1
     cut[1][:] = UNKNOWN
@@ -327,7 +327,7 @@ def test_labels_count_whatever_others_have() -> None:
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
 def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -> None:
     demos = vector_demos(continuous=True)
-    config = dataclasses.replace(SMALL, inference=inference, num_segments=2).settled()
+    config = dataclasses.replace(SMALL, inference=inference, num_segments=2).resolved()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, int(demos.num_frames), demos.max_length)
     keys = jax.random.split(jax.random.key(1), len(demos))

@@ -34,7 +34,7 @@ from compile_il.inference.relaxed.objective import (
     relaxed_codes,
 )
 from compile_il.inference.relaxed.recognition import Inference, Recognition, infer_all
-from compile_il.inference.relaxed.supervision import Told, nothing_told
+from compile_il.inference.relaxed.supervision import Supervision, no_supervision
 from tests.inference.relaxed.alone import encode
 
 DATA = np.load(Path(__file__).parents[2] / "data" / "official_toy.npz")
@@ -99,8 +99,8 @@ def code_noise(kind: str) -> Any:
     return jnp.stack([DATA[f"{kind}/{name}"] for name in names], axis=1)
 
 
-def untold() -> Told:
-    return jax.vmap(lambda length: nothing_told(length, NUM_SEGMENTS))(jnp.asarray(LENGTHS))
+def untold() -> Supervision:
+    return jax.vmap(lambda length: no_supervision(length, NUM_SEGMENTS))(jnp.asarray(LENGTHS))
 
 
 def embedded(p: dict[str, Any], kind: str) -> Any:

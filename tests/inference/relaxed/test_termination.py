@@ -14,7 +14,7 @@ from compile_il.inference.engines import new_skills
 from compile_il.inference.relaxed.objective import stopping_losses
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills, Termination, termination_loss
-from compile_il.inference.relaxed.supervision import counts_in, told_in
+from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
 from tests.inference.exact.small import vector_demos
 
 RNG = np.random.default_rng(0)
@@ -82,10 +82,13 @@ def test_the_loss_is_a_cross_entropy() -> None:
 def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
     """It learns to say the boundaries that are found, which are not to be ones that it can say."""
     demos, num_segments = vector_demos(), 3
-    config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).settled()
+    config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).resolved()
     skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, 32, 9)
-    lengths, told = jnp.asarray(batch.lengths), told_in(batch, counts_in(batch, num_segments), num_segments)
+    lengths, told = (
+        jnp.asarray(batch.lengths),
+        supervision_of_batch(batch, counts_of_batch(batch, num_segments), num_segments),
+    )
 
     @eqx.filter_jit
     @eqx.filter_grad

@@ -15,7 +15,7 @@ from compile_il.data.labels import NO_SEGMENT, UNKNOWN
 from compile_il.inference.log_space import LOG_ZERO
 
 
-class Known(NamedTuple):
+class Constraints(NamedTuple):
     """What is known about one demonstration, as sums that tell in O(1) whether a segment contradicts it."""
 
     length: Int[Array, ""]
@@ -32,9 +32,9 @@ class Known(NamedTuple):
     """Skill of the first segment, the second, ..., or `UNKNOWN`; no entries where no codes in order are known."""
 
 
-def nothing_known(length: Int[Array, ""], num_steps: int, num_skills: int) -> Known:
+def no_constraints(length: Int[Array, ""], num_steps: int, num_skills: int) -> Constraints:
     """What is known of a demonstration without labels: every segmentation is possible."""
-    return Known(
+    return Constraints(
         length=length,
         may_cut=jnp.ones((num_steps + 1,), bool),
         num_cuts=jnp.zeros((num_steps + 1,), jnp.int32),
@@ -44,13 +44,13 @@ def nothing_known(length: Int[Array, ""], num_steps: int, num_skills: int) -> Kn
     )
 
 
-def known_from_labels(
+def constraints_from_labels(
     length: Int[Array, ""],
     boundaries: Int[Array, " T"],
     codes: Int[Array, " T"],
     segment_codes: Int[Array, " listed"],
     num_skills: int,
-) -> Known:
+) -> Constraints:
     """What partial labels of steps and of segments tell about one demonstration.
 
     Args:
@@ -64,7 +64,7 @@ def known_from_labels(
     ends = jnp.append(segment_codes == NO_SEGMENT, False)
     cut = jnp.append(boundaries == 1, False).at[0].set(False)
     refused = (codes[:, None] != UNKNOWN) & (codes[:, None] != jnp.arange(num_skills))
-    return Known(
+    return Constraints(
         length=length,
         may_cut=jnp.append(boundaries != 0, True).at[0].set(True),
         num_cuts=jnp.cumsum(cut.astype(jnp.int32)),
@@ -74,7 +74,7 @@ def known_from_labels(
     )
 
 
-def segment_codes_of(known: Known, max_segments: int) -> Int[Array, " listed"]:
+def segment_codes_of(known: Constraints, max_segments: int) -> Int[Array, " listed"]:
     """Known skills in order, `UNKNOWN` where there is none, for `max_segments` segments; empty if no list is known."""
     if known.segment_codes.shape[0] == 0:
         return known.segment_codes
@@ -96,14 +96,16 @@ def by_segment(
     return jnp.where(segment_codes == UNKNOWN, over_skills[..., None], told)
 
 
-def named(skill: Int[Array, ""], segment_index: Int[Array, ""], segment_codes: Int[Array, " listed"]) -> Int[Array, ""]:
+def known_or(
+    skill: Int[Array, ""], segment_index: Int[Array, ""], segment_codes: Int[Array, " listed"]
+) -> Int[Array, ""]:
     """Known skill of a segment; where none is known, the given `skill`."""
     if segment_codes.shape[0] == 0:
         return skill
     return jnp.where(segment_codes[segment_index] == UNKNOWN, skill, segment_codes[segment_index])
 
 
-def counts_left(log_count: Float[Array, " counts"], known: Known) -> Float[Array, " counts"]:
+def feasible_counts(log_count: Float[Array, " counts"], known: Constraints) -> Float[Array, " counts"]:
     """Log p(M), `LOG_ZERO` at numbers of segments that are known to be wrong."""
     agrees = (known.num_segments == UNKNOWN) | (jnp.arange(log_count.shape[0]) == known.num_segments)
     return jnp.where(agrees, log_count, LOG_ZERO)

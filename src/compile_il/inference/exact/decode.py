@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.inference.exact.constraints import Known, counts_left, named, segment_codes_of
+from compile_il.inference.exact.constraints import Constraints, feasible_counts, known_or, segment_codes_of
 from compile_il.inference.exact.recursion import end_probs, forward, table_of, tables_of
 from compile_il.inference.exact.segment_scores import Centred, Priors, centre, segment_values
 from compile_il.inference.log_space import LOG_ZERO
@@ -110,26 +110,26 @@ def sample_back(
     def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
         first, log_weight, by_skill = candidates(i, end)
         origin = jax.random.categorical(keys[i, 0], log_weight)
-        skill = named(jax.random.categorical(keys[i, 1], by_skill[origin]), i, segment_codes)
+        skill = known_or(jax.random.categorical(keys[i, 1], by_skill[origin]), i, segment_codes)
         return LastSegment(first + origin, skill, by_skill[origin, skill])
 
     return walk_back(last_segment, length, num_segments, log_count, taken)
 
 
 def best_segmentation(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """The most probable boundaries, skills and number of segments, jointly (Viterbi)."""
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
-    segment_codes, log_count = segment_codes_of(known, log_count.shape[0] - 1), counts_left(log_count, known)
+    segment_codes, log_count = segment_codes_of(known, log_count.shape[0] - 1), feasible_counts(log_count, known)
     values = tables_of(by_skill, jnp.max(by_skill, axis=-1), segment_codes)
     nothing = jnp.zeros((log_count.shape[0], by_skill.shape[0]))
     return _best_path(values, nothing, by_skill, known, log_count, centred)
 
 
 def best_boundaries(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """The boundaries of which most can be expected to be right, for the most probable number of segments.
 
@@ -141,7 +141,7 @@ def best_boundaries(
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
     max_segments = log_count.shape[0] - 1
-    segment_codes, log_count = segment_codes_of(known, max_segments), counts_left(log_count, known)
+    segment_codes, log_count = segment_codes_of(known, max_segments), feasible_counts(log_count, known)
     values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
     alphas = forward(values, max_segments)
     likeliest = jnp.argmax(alphas[:, known.length] + log_count)
@@ -154,7 +154,7 @@ def _best_path(
     values: Float[Array, "tables times times"],
     bonus: Float[Array, "counts times"],
     by_skill: Float[Array, "times times K"],
-    known: Known,
+    known: Constraints,
     log_count: Float[Array, " counts"],
     centred: Centred,
 ) -> Segmentation:
@@ -175,20 +175,20 @@ def _best_path(
 
     def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
         begin = origins[i, end]
-        skill = named(jnp.argmax(by_skill[begin, end]), i, segment_codes)
+        skill = known_or(jnp.argmax(by_skill[begin, end]), i, segment_codes)
         return LastSegment(begin, skill, by_skill[begin, end, skill])
 
     return walk_back(last_segment, known.length, num_segments, log_count, centred.taken)
 
 
 def sample_segmentation(
-    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """One draw from the posterior over number of segments, boundaries and skills, made backwards from the end."""
     centred = centre(steps, known.length)
     by_skill = segment_values(centred.steps, priors, known)
     max_segments = log_count.shape[0] - 1
-    segment_codes, log_count = segment_codes_of(known, max_segments), counts_left(log_count, known)
+    segment_codes, log_count = segment_codes_of(known, max_segments), feasible_counts(log_count, known)
     values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
     alphas = forward(values, max_segments)
 

@@ -46,14 +46,14 @@ class Effects(eqx.Module):
 
 
 def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
-    """Effects before training, with μ_k drawn from the changes in the data (`far_apart`)."""
+    """Effects before training, with μ_k drawn from the changes in the data (`kmeans_plus_plus`)."""
     units = scaling.observation_spread
     if not units.size:  # only vectors have units of their own
         units = jnp.where(scaling.largest > 0, scaling.largest, 1.0)
-    return Effects(far_apart(scaling.changes / units, num_skills, key) / STRIDE, units, spread)
+    return Effects(kmeans_plus_plus(scaling.changes / units, num_skills, key) / STRIDE, units, spread)
 
 
-def far_apart(points: Float[Array, "N D"], number: int, key: PRNGKeyArray) -> Float[Array, "number D"]:
+def kmeans_plus_plus(points: Float[Array, "N D"], number: int, key: PRNGKeyArray) -> Float[Array, "number D"]:
     """Points drawn in turn, with probabilities ∝ the squared distance to the nearest one before, or the origin.
 
     This is how k-means++ begins (Arthur and Vassilvitskii, 2007), with the origin as a first centre.

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of, pick, rows_filled_up
 from compile_il.inference.exact import decode, recursion, streaming, streaming_decode
-from compile_il.inference.exact.constraints import Known, known_from_labels
+from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.decode import Segmentation
 from compile_il.inference.exact.recursion import Posterior
 from compile_il.inference.exact.segment_scores import Priors
@@ -63,7 +63,7 @@ class Scored(NamedTuple):
     """Step scores of each demonstration of a batch, padded, and what is known about it."""
 
     steps: StepScores
-    known: Known
+    known: Constraints
 
 
 @runtime_checkable
@@ -80,13 +80,13 @@ class Scoring(Protocol):
 
 def score_batch(skills: Scoring, batch: Batch) -> Scored:
     """Scores of a batch's steps by the networks, and what is known about each demonstration."""
-    return Scored(skills.score_steps(batch), known_in(batch, skills.num_skills))
+    return Scored(skills.score_steps(batch), constraints_of_batch(batch, skills.num_skills))
 
 
-def known_in(batch: Batch, num_skills: int) -> Known:
-    """What the labels of each demonstration of a batch tell, by `known_from_labels`."""
+def constraints_of_batch(batch: Batch, num_skills: int) -> Constraints:
+    """What the labels of each demonstration of a batch tell, by `constraints_from_labels`."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes)
-    return jax.vmap(functools.partial(known_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
+    return jax.vmap(functools.partial(constraints_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
 
 
 def log_likelihoods(
@@ -126,4 +126,4 @@ def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], 
     nothing = StepScores(*(jnp.zeros((num_steps, num_skills)),) * 3)
     log_likelihood = recursion_for(num_steps).log_likelihood
     each = jax.vmap(log_likelihood, in_axes=(None, None, 0, None))
-    return each(nothing, priors, known_in(batch, num_skills), log_count)
+    return each(nothing, priors, constraints_of_batch(batch, num_skills), log_count)

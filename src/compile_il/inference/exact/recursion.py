@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
-from compile_il.inference.exact.constraints import Known, by_segment, counts_left, segment_codes_of
+from compile_il.inference.exact.constraints import Constraints, by_segment, feasible_counts, segment_codes_of
 from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
 from compile_il.inference.log_space import LOG_ZERO
 from compile_il.inference.records import StepScores
@@ -94,13 +94,13 @@ def tables_of(
     return jnp.moveaxis(by_segment(by_skill, over_skills, segment_codes), -1, 0)
 
 
-def exactly(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
+def point_mass(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
     """Log-prior over the number of segments, 0 .. max_segments, that has all mass on one number."""
     return jnp.where(jnp.arange(max_segments + 1) == num_segments, 0.0, LOG_ZERO)
 
 
 def log_likelihood(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Float[Array, ""]:
     """Log Σ_M p(M) p(a | s, M): all boundaries, skills and numbers of segments summed out.
 
@@ -116,19 +116,19 @@ def log_likelihood(
     alphas = forward(
         tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(known, max_segments)), max_segments
     )
-    return logsumexp(alphas[:, known.length] + counts_left(log_count, known)) + centred.taken
+    return logsumexp(alphas[:, known.length] + feasible_counts(log_count, known)) + centred.taken
 
 
-def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
+def posterior(steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]) -> Posterior:
     """Exact posteriors of boundaries, skills and number of segments, as gradients of the log-likelihood."""
     return posterior_by(log_likelihood, steps, priors, known, log_count)
 
 
 def posterior_by(
-    likelihood: Callable[[StepScores, Priors, Known, Float[Array, " counts"]], Float[Array, ""]],
+    likelihood: Callable[[StepScores, Priors, Constraints, Float[Array, " counts"]], Float[Array, ""]],
     steps: StepScores,
     priors: Priors,
-    known: Known,
+    known: Constraints,
     log_count: Float[Array, " counts"],
 ) -> Posterior:
     """Exact posteriors, as gradients of any function that computes the log-likelihood.

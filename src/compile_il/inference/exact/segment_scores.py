@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from compile_il.inference.exact.constraints import Known
+from compile_il.inference.exact.constraints import Constraints
 from compile_il.inference.log_space import LOG_ZERO
 from compile_il.inference.records import StepScores
 
@@ -126,20 +126,20 @@ def _width(num_times: int, priors: Priors) -> int:
 
 
 def starts_of(
-    end: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Known
+    end: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Constraints
 ) -> Float[Array, "width K"]:
     """S_k(t', t) for one end t and the starts t' of a window: a row that streaming computes and forgets."""
     return _values(window.times, end, window.of, lambda table: table[end], sums, priors, known)
 
 
 def ends_of(
-    start: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Known
+    start: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Constraints
 ) -> Float[Array, "width K"]:
     """S_k(t', t) for one start t' and the ends t of a window."""
     return _values(start, window.times, lambda table: table[start], window.of, sums, priors, known)
 
 
-def segment_values(steps: StepScores, priors: Priors, known: Known) -> Float[Array, "times times K"]:
+def segment_values(steps: StepScores, priors: Priors, known: Constraints) -> Float[Array, "times times K"]:
     """S_k(t', t) for all starts t', ends t and skills: the dense table, for short demonstrations."""
     sums = running_sums(steps)
     times = jnp.arange(sums.before.shape[0])
@@ -156,7 +156,7 @@ def _values(
     at_end: Callable[[Array], Array],
     sums: RunningSums,
     priors: Priors,
-    known: Known,
+    known: Constraints,
 ) -> Float[Array, "*times K"]:
     """S_k(t', t) for starts and ends that broadcast against each other, as rows of tables at them do."""
     duration = end - start

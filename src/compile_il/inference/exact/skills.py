@@ -7,19 +7,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from compile_il.data.batch import Batch, unpack
+from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Space
 from compile_il.inference.exact.effects import Effects
 from compile_il.inference.exact.priors import LearnedDurations
 from compile_il.inference.records import StepScores
 from compile_il.networks.embeddings import halved
-from compile_il.networks.policies import Percept, SkillPolicies
+from compile_il.networks.policies import EncoderState, SkillPolicies
 
 
-class Arrival(NamedTuple):
+class ActorState(NamedTuple):
     """What skills know at one time, and the logit with which each of them would stop there."""
 
-    view: Percept
+    view: EncoderState
     stop_logits: Float[Array, " K"]
     measured: Float[Array, " D"] | None
     """How much of each thing there is (`Effects.measure`); None without effects."""
@@ -77,16 +77,16 @@ class Skills(eqx.Module):
             return steps
         measured = jax.vmap(self.effects.measure)(jnp.asarray(batch.frames))
         marks = jax.vmap(self.effects.log_ratio)(jnp.roll(measured, -1, axis=0) - measured)
-        return steps._replace(log_stop=steps.log_stop + unpack(marks, batch, num_steps))
+        return steps._replace(log_stop=steps.log_stop + to_padded(marks, batch, num_steps))
 
     def _score_without_effects(self, batch: Batch, num_steps: int) -> StepScores:
         actions = jnp.asarray(batch.actions)
         if self.policies.eyes.memory is None:
             embedded = jax.vmap(self.policies.eyes.embedding)(jnp.asarray(batch.frames))
             rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0))
-            return unpack(rows, batch, num_steps)
-        seen = self.policies.eyes.see_all(batch, num_steps + 1)
-        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], unpack(actions, batch, num_steps), seen[:, 1:])
+            return to_padded(rows, batch, num_steps)
+        seen = self.policies.eyes.encode_all(batch, num_steps + 1)
+        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], to_padded(actions, batch, num_steps), seen[:, 1:])
 
     def _score_step(
         self, seen: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
@@ -110,34 +110,34 @@ class Skills(eqx.Module):
 
         return eqx.tree_at(networks, self, halved(networks(self)))
 
-    def begin(self, observation: Shaped[Array, "..."]) -> Arrival:
+    def begin(self, observation: Shaped[Array, "..."]) -> ActorState:
         """What is known where the first skill begins; none stops before its first step."""
         measured = None if self.effects is None else self.effects.measure(observation)
         # Of a type that is said: a program that is handed this and then what `arrive` gives compiles once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
-        return Arrival(self.policies.eyes.open(observation), logits, measured)
+        return ActorState(self.policies.eyes.open(observation), logits, measured)
 
-    def follow(self, now: Arrival, observation: Shaped[Array, "..."]) -> Arrival:
+    def follow(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
         """What is known where one skill has ended and the next begins: the same, so what was seen is remembered."""
         del observation  # it is what `now` has just seen
         return now
 
-    def act(self, now: Arrival, skill: Array) -> Shaped[Array, "*A"]:
+    def act(self, now: ActorState, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action of a skill."""
         return self.policies.act(now.view.seen, skill)
 
-    def arrive(self, now: Arrival, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Arrival:
+    def arrive(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
         """What is known after an action has led to an observation."""
         view = self.policies.eyes.look(now.view, action, observation)
         logits = self.stop_logits(now.view.seen, action, view.seen)
         if self.effects is None:
-            return Arrival(view, logits, None)
+            return ActorState(view, logits, None)
         assert now.measured is not None, "effects are looked at from the beginning"
         measured = self.effects.measure(observation)
         # The odds of stopping that `score_steps` gives, in which the rule has its weight and effects have theirs.
         odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
-        return Arrival(view, odds, measured)
+        return ActorState(view, odds, measured)
 
-    def is_done(self, now: Arrival, skill: Array) -> Bool[Array, ""]:
+    def is_done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here: ψ_k(s, a, s') > 0.5, in which its effect, if modelled, has been weighed."""
         return now.stop_logits[skill] > 0

@@ -21,7 +21,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int
 
 from compile_il.data.labels import UNKNOWN
-from compile_il.inference.exact.constraints import Known, by_segment, counts_left, segment_codes_of
+from compile_il.inference.exact.constraints import Constraints, by_segment, feasible_counts, segment_codes_of
 from compile_il.inference.exact.recursion import Posterior, posterior_by
 from compile_il.inference.exact.segment_scores import (
     Priors,
@@ -39,14 +39,14 @@ from compile_il.inference.records import StepScores
 
 
 def log_likelihood(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Float[Array, ""]:
     """Log Σ_M p(M) p(a | s, M), as `recursion.log_likelihood`."""
     centred = centre(steps, known.length)
-    return _log_total(running_sums(centred.steps), priors, known, counts_left(log_count, known)) + centred.taken
+    return _log_total(running_sums(centred.steps), priors, known, feasible_counts(log_count, known)) + centred.taken
 
 
-def posterior(steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Posterior:
+def posterior(steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]) -> Posterior:
     """Exact posteriors, as `recursion.posterior`."""
     return posterior_by(log_likelihood, steps, priors, known, log_count)
 
@@ -56,7 +56,7 @@ def no_segments(num_times: int, num_counts: int) -> Float[Array, "times counts"]
     return jnp.full((num_times, num_counts), LOG_ZERO).at[0, 0].set(0.0)
 
 
-def forward(sums: RunningSums, priors: Priors, known: Known, max_segments: int) -> Float[Array, "times counts"]:
+def forward(sums: RunningSums, priors: Priors, known: Constraints, max_segments: int) -> Float[Array, "times counts"]:
     """α_i(t) at row t and column i = 0 .. max_segments."""
     num_times = sums.before.shape[0]
     segment_codes = segment_codes_of(known, max_segments)
@@ -73,7 +73,9 @@ def forward(sums: RunningSums, priors: Priors, known: Known, max_segments: int) 
 
 
 @jax.custom_vjp
-def _log_total(sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]) -> Float[Array, ""]:
+def _log_total(
+    sums: RunningSums, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
+) -> Float[Array, ""]:
     """Log-likelihood of centred scores, with a gradient that goes row by row."""
     return logsumexp(forward(sums, priors, known, log_count.shape[0] - 1)[known.length] + log_count)
 
@@ -83,7 +85,7 @@ class _Saved(NamedTuple):
 
     sums: RunningSums
     priors: Priors
-    known: Known
+    known: Constraints
     log_count: Float[Array, " counts"]
     alphas: Float[Array, "times counts"]
     total: Float[Array, ""]
@@ -98,7 +100,7 @@ class _Gradient(NamedTuple):
 
 
 def _log_total_forward(
-    sums: RunningSums, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    sums: RunningSums, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> tuple[Float[Array, ""], _Saved]:
     alphas = forward(sums, priors, known, log_count.shape[0] - 1)
     total = logsumexp(alphas[known.length] + log_count)
@@ -180,7 +182,7 @@ def end_probs(
     alphas: Float[Array, "times counts"],
     sums: RunningSums,
     priors: Priors,
-    known: Known,
+    known: Constraints,
     log_count: Float[Array, " counts"],
 ) -> Float[Array, "times counts"]:
     """P(b_i = t | a, s), as `recursion.end_probs`, but at row t and column i."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.inference.exact.constraints import Known, by_segment, counts_left, named, segment_codes_of
+from compile_il.inference.exact.constraints import Constraints, by_segment, feasible_counts, known_or, segment_codes_of
 from compile_il.inference.exact.decode import Candidates, LastSegment, Segmentation, sample_back, walk_back
 from compile_il.inference.exact.segment_scores import (
     Priors,
@@ -33,11 +33,11 @@ class _Best(NamedTuple):
 
 
 def best_segmentation(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """The most probable segmentation (Viterbi), as `decode.best_segmentation`."""
     centred = centre(steps, known.length)
-    sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
+    sums, log_count = running_sums(centred.steps), feasible_counts(log_count, known)
     segment_codes = segment_codes_of(known, log_count.shape[0] - 1)
 
     def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
@@ -48,11 +48,11 @@ def best_segmentation(
 
 
 def best_boundaries(
-    steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """The boundaries of which most can be expected to be right, as `decode.best_boundaries`."""
     centred = centre(steps, known.length)
-    sums, log_count = running_sums(centred.steps), counts_left(log_count, known)
+    sums, log_count = running_sums(centred.steps), feasible_counts(log_count, known)
     max_segments = log_count.shape[0] - 1
     segment_codes = segment_codes_of(known, max_segments)
     alphas = forward(sums, priors, known, max_segments)
@@ -72,7 +72,7 @@ def _best_path(
     bonus: Float[Array, "times counts"],
     sums: RunningSums,
     priors: Priors,
-    known: Known,
+    known: Constraints,
     log_count: Float[Array, " counts"],
     taken: Float[Array, ""],
 ) -> Segmentation:
@@ -85,7 +85,7 @@ def _best_path(
         by_skill = starts_of(end, window, sums, priors, known)
         options = window.of(bests)[:, :-1] + value(by_skill)
         origin = jnp.argmax(options, axis=0)
-        skill = jax.vmap(lambda i, row: named(jnp.argmax(row), i, segment_codes))(
+        skill = jax.vmap(lambda i, row: known_or(jnp.argmax(row), i, segment_codes))(
             jnp.arange(max_segments), by_skill[origin]
         )
         last = _Best(window.first + origin, skill, jnp.take_along_axis(by_skill[origin], skill[:, None], axis=1)[:, 0])
@@ -101,7 +101,7 @@ def _best_path(
 
 
 def sample_segmentation(
-    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Known, log_count: Float[Array, " counts"]
+    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
 ) -> Segmentation:
     """One draw from the posterior, as `decode.sample_segmentation` but with other random numbers.
 
@@ -110,7 +110,7 @@ def sample_segmentation(
     centred = centre(steps, known.length)
     sums = running_sums(centred.steps)
     num_times, max_segments = sums.before.shape[0], log_count.shape[0] - 1
-    segment_codes, log_count = segment_codes_of(known, max_segments), counts_left(log_count, known)
+    segment_codes, log_count = segment_codes_of(known, max_segments), feasible_counts(log_count, known)
     alphas = forward(sums, priors, known, max_segments)
 
     def candidates(i: Int[Array, ""], end: Int[Array, ""]) -> Candidates:

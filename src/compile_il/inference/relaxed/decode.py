@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from compile_il.data import UNKNOWN
 from compile_il.inference.log_space import LOG_ZERO
 from compile_il.inference.relaxed.recognition import Readout, Recognition, read_attentively
-from compile_il.inference.relaxed.supervision import Told
+from compile_il.inference.relaxed.supervision import Supervision
 from compile_il.networks.lstm import masked_passes_by_scan, project
 
 
@@ -31,7 +31,7 @@ def segment(
     recognition: Recognition,
     inputs: Float[Array, "times input"],
     length: Int[Array, ""],
-    told: Told,
+    told: Supervision,
     readout: Readout,
 ) -> HardSegments:
     """Finds the most probable end of each segment, cuts, and goes on with the rest.

@@ -32,7 +32,7 @@ from compile_il.inference.relaxed.distributions import (
 )
 from compile_il.inference.relaxed.recognition import Inference, Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import Frames, RelaxedSkills, termination_loss
-from compile_il.inference.relaxed.supervision import Told, counts_in, told_in
+from compile_il.inference.relaxed.supervision import Supervision, counts_of_batch, supervision_of_batch
 from compile_il.networks.policies import CodePolicy, SkillPolicies
 
 BoundaryTerm = Literal["first", "lengths"]
@@ -127,7 +127,7 @@ def relaxed_losses(
     num_times = frames.inputs.shape[1]
     boundary_keys, code_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
     gumbel = jax.vmap(lambda key: draw_gumbel(key, settings.num_segments, num_times))(boundary_keys)
-    told = told_in(batch, counts_in(batch, settings.num_segments), settings.num_segments)
+    told = supervision_of_batch(batch, counts_of_batch(batch, settings.num_segments), settings.num_segments)
     found = infer_all(
         skills.recognition,
         frames.inputs,
@@ -148,7 +148,7 @@ def relaxed_losses(
 
 
 def loss_terms(
-    found: Inference, codes: Codes, told: Told, length: Int[Array, ""], settings: RelaxedSettings
+    found: Inference, codes: Codes, told: Supervision, length: Int[Array, ""], settings: RelaxedSettings
 ) -> LossTerms:
     """Loss terms of one demonstration; boundaries that are told are learned in place of being held to their prior."""
     count = told.num_segments
@@ -163,7 +163,7 @@ def loss_terms(
 def categorical_codes(
     log_policy: Float[Array, "B rows T K"],
     found: Inference,
-    told: Told,
+    told: Supervision,
     keys: Key[Array, " B"],
     temperature: float | Float[Array, ""],
     beta: float,
@@ -178,7 +178,7 @@ def categorical_codes(
 
 
 def gaussian_codes(
-    policy: CodePolicy, seen: ActionEvidence, found: Inference, told: Told, keys: Key[Array, " B"], beta: float
+    policy: CodePolicy, seen: ActionEvidence, found: Inference, told: Supervision, keys: Key[Array, " B"], beta: float
 ) -> Codes:
     """Samples of Gaussian codes, which one policy reads; in a random half of the demonstrations, told codes themselves.
 
@@ -227,7 +227,7 @@ def log_actions(
 
 
 def stopping_losses(
-    skills: RelaxedSkills, frames: Frames, found: Inference, told: Told, lengths: Int[Array, " B"]
+    skills: RelaxedSkills, frames: Frames, found: Inference, told: Supervision, lengths: Int[Array, " B"]
 ) -> Float[Array, " B"]:
     """Loss of the termination policy, which learns what the recognition model finds; that gets no gradient from it."""
     masks, logits = jax.lax.stop_gradient((jnp.exp(found.log_open), found.boundary_logits))

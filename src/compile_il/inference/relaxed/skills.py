@@ -20,14 +20,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from compile_il.data.batch import Batch, acts, unpack
+from compile_il.data.batch import Batch, acts, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.records import StepScores
 from compile_il.inference.relaxed.recognition import Recognition
 from compile_il.networks.embeddings import Embedding, halved, make_embedding
 from compile_il.networks.lstm import LSTMState
 from compile_il.networks.memory import remember, remember_all
-from compile_il.networks.policies import ActionCoding, CodePolicy, Percept, SkillPolicies
+from compile_il.networks.policies import ActionCoding, CodePolicy, EncoderState, SkillPolicies
 
 
 class Termination(eqx.Module):
@@ -97,7 +97,7 @@ def termination_loss(
 class Underway(NamedTuple):
     """What is remembered while a skill runs, by its policy and by the termination policy."""
 
-    view: Percept
+    view: EncoderState
     state: LSTMState
     """State of the termination policy's LSTM, which starts anew when a skill ends."""
 
@@ -139,7 +139,7 @@ class RelaxedSkills(eqx.Module):
         done = jnp.where(acting, jax.vmap(self.action_layer)(vectors), 0.0)
         inputs = jax.vmap(self.norm)(jnp.concatenate([embedded, done], axis=-1))
         rows = inputs, jax.vmap(self.termination.embedding)(frames), taken, vectors
-        inputs, arrived, actions, vectors = unpack(rows, batch, num_times)
+        inputs, arrived, actions, vectors = to_padded(rows, batch, num_times)
         return Frames(inputs, self._evidence(batch), arrived, actions, vectors)
 
     def _evidence(self, batch: Batch) -> Float[Array, "B times outputs"]:
@@ -148,10 +148,10 @@ class RelaxedSkills(eqx.Module):
         actions = jnp.asarray(batch.actions)
         if eyes.memory is not None and not eyes.forgetful:
             return jax.vmap(jax.vmap(self.policies.evidence))(
-                eyes.see_all(batch, num_times), unpack(actions, batch, num_times)
+                eyes.encode_all(batch, num_times), to_padded(actions, batch, num_times)
             )
         seen = jax.vmap(eyes.embedding)(jnp.asarray(batch.frames))
-        return unpack(seen if eyes.forgetful else jax.vmap(self.policies.evidence)(seen, actions), batch, num_times)
+        return to_padded(seen if eyes.forgetful else jax.vmap(self.policies.evidence)(seen, actions), batch, num_times)
 
     def in_segments(
         self, frames: Frames, masks: Float[Array, "B M times"], lengths: Int[Array, " B"]

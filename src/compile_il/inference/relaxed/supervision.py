@@ -14,7 +14,7 @@ from compile_il.data.batch import Batch
 from compile_il.data.labels import NO_SEGMENT, PartialLabels
 
 
-class Told(NamedTuple):
+class Supervision(NamedTuple):
     """What is known about the segments of one demonstration; `UNKNOWN` elsewhere."""
 
     ends: Int[Array, " M"]
@@ -31,10 +31,10 @@ class Told(NamedTuple):
         return (self.num_segments > 1) & (self.ends[0] >= 0)
 
 
-def nothing_told(length: Int[Array, ""], num_segments: int) -> Told:
+def no_supervision(length: Int[Array, ""], num_segments: int) -> Supervision:
     """What is known without labels: that many segments, of which all but the last may end anywhere."""
     unknown = jnp.full((num_segments,), UNKNOWN)
-    return Told(unknown.at[-1].set(length), unknown, jnp.array(num_segments), jnp.array(False))
+    return Supervision(unknown.at[-1].set(length), unknown, jnp.array(num_segments), jnp.array(False))
 
 
 def told_by(
@@ -44,7 +44,7 @@ def told_by(
     sketch: Int[Array, " sketch"],
     count: Int[Array, ""],
     num_segments: int,
-) -> Told:
+) -> Supervision:
     """What labels of steps and of segments tell about one demonstration.
 
     Boundaries are used if all inner ones are told. The codes of segments are told one after the other, or by any of
@@ -67,16 +67,16 @@ def told_by(
     by_segment = jnp.pad(sketch, (0, num_segments), constant_values=UNKNOWN)[:num_segments]
     codes_told = jnp.where(by_segment >= 0, by_segment, by_step)
     ends = jnp.where(jnp.arange(num_segments) < count - 1, jnp.append(inner, length), length)
-    return Told(ends, codes_told, jnp.asarray(count), jnp.any(sketch == NO_SEGMENT))
+    return Supervision(ends, codes_told, jnp.asarray(count), jnp.any(sketch == NO_SEGMENT))
 
 
-def told_in(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Told:
+def supervision_of_batch(batch: Batch, counts: Int[Array, " B"], num_segments: int) -> Supervision:
     """What labels tell about each demonstration of a batch, by `told_by`."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes, counts)
     return jax.vmap(functools.partial(told_by, num_segments=num_segments))(*map(jnp.asarray, labels))
 
 
-def counts_in(batch: Batch, num_segments: int) -> Int[Array, " B"]:
+def counts_of_batch(batch: Batch, num_segments: int) -> Int[Array, " B"]:
     """How many segments each demonstration of a batch has: as many as its labels list in order, or M without such."""
     listed = jnp.asarray(batch.segment_codes)
     if not listed.shape[1]:

@@ -13,12 +13,12 @@ from scipy.stats import hypergeom
 
 from compile_il.config import Config
 from compile_il.data.batch import (
-    Room,
+    Bucket,
     alike_in_length,
     batch_of,
     cost_of,
     frame_budget,
-    make_rooms,
+    make_buckets,
     most_among,
     usual_length,
 )
@@ -66,13 +66,13 @@ def test_what_a_length_costs() -> None:
         (Config(inference="relaxed"), 100),
     ):
         assert cost_of(config)(100) == expected
-    assert cost_of(Config(inference="relaxed"), exactly=True)(100) == 100 * 100
+    assert cost_of(Config(inference="relaxed"), sum_out=True)(100) == 100 * 100
 
 
 def test_which_lengths_are_usual_does_not_depend_on_devices() -> None:
     lengths = np.array([10] * 100 + [1000])
     for num_shares in (1, 2, 8):
-        usual, long = make_rooms(lengths, 8, num_shares, QUADRATIC)
+        usual, long = make_buckets(lengths, 8, num_shares, QUADRATIC)
         assert (usual.up_to, usual.num_rows, long.up_to, long.num_rows) == (10, 8 // num_shares, 1000, 1)
 
 
@@ -92,11 +92,11 @@ def test_there_is_room_but_once_in_a_billion(num_chosen: int, num_all: int, batc
 def test_every_demonstration_of_a_batch_is_in_one_group(lengths: list[int], batch_size: int, seed: int) -> None:
     demos, batch_size = demos_of(lengths), min(batch_size, len(lengths))
     longest = max(lengths)
-    rooms = make_rooms(demos.lengths, batch_size, 1, QUADRATIC)
+    rooms = make_buckets(demos.lengths, batch_size, 1, QUADRATIC)
     if min(lengths) < longest:
         rooms = [
-            Room(0, longest - 1, batch_size, frame_budget(demos.lengths, batch_size)),
-            Room(longest - 1, longest, batch_size, batch_size * (longest + 1)),
+            Bucket(0, longest - 1, batch_size, frame_budget(demos.lengths, batch_size)),
+            Bucket(longest - 1, longest, batch_size, batch_size * (longest + 1)),
         ]
     rng = np.random.default_rng(seed)
     chosen = [rng.choice(len(demos), batch_size, replace=False) for _ in range(2)]
@@ -127,7 +127,7 @@ def test_training_does_not_depend_on_rooms() -> None:
     assert isinstance(apart.feed, DataFeed)
     assert isinstance(together.feed, DataFeed)
     assert [room.up_to for room in apart.feed.rooms] == [8, 60]
-    together.feed.rooms = [Room(0, 60, 4, frame_budget(source.demos.lengths, 4))]
+    together.feed.rooms = [Bucket(0, 60, 4, frame_budget(source.demos.lengths, 4))]
     num_rooms = set()
     for iteration in range(4):
         num_rooms.add(len(apart.feed.batches(iteration).block))
@@ -143,7 +143,7 @@ def test_noise_is_that_of_the_place_in_the_batch() -> None:
     config = Config(inference="relaxed", **SIZES | {"num_seeds": 1})
     demos = demos_of((60, 5, 6, 7, 5, 8, 6, 5, 6, 7))
     trainer = Trainer(config, make_source(demos, config))
-    rooms = make_rooms(demos.lengths, 4, 1, cost_of(config))
+    rooms = make_buckets(demos.lengths, 4, 1, cost_of(config))
     assert [room.up_to for room in rooms] == [8, 60]
     rows = np.array([3, 0, 5, 8])
     keys = jax.random.split(jax.random.key(0), (1, 1, 4))
