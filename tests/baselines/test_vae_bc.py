@@ -40,10 +40,10 @@ def test_it_runs_until_the_episode_ends() -> None:
     unending = without_end(model)
     np.testing.assert_array_equal(unending.segment(vector_demos()).skills[0], found.skills[0])
     for skills, ends in ((unending.skills, {False}), (model.skills, {False, True})):
-        now, said = skills.begin(jnp.asarray(seen[0])), set()
+        now, said = skills.init(jnp.asarray(seen[0])), set()
         for action, arrived in zip(vector_demos().actions[0], seen[1:], strict=True):
-            now = skills.arrive(now, jnp.asarray(action), jnp.asarray(arrived))
-            said.add(bool(skills.is_done(now, code)))
+            now = skills.observe(now, jnp.asarray(action), jnp.asarray(arrived))
+            said.add(bool(skills.done(now, code)))
         assert said <= ends
 
 

@@ -68,19 +68,19 @@ class Line:
 class ByHand(eqx.Module):
     """Skill 0 goes right, skill 1 left; both stop at even places."""
 
-    def begin(self, observation: Array) -> Array:
+    def init(self, observation: Array) -> Array:
         return observation
 
-    def follow(self, now: Array, observation: Array) -> Array:
+    def switch_skill(self, now: Array, observation: Array) -> Array:
         return observation
 
     def act(self, now: Array, skill: Array) -> Array:
         return (skill == 0).astype(jnp.int32)
 
-    def arrive(self, now: Array, action: Array, observation: Array) -> Array:
+    def observe(self, now: Array, action: Array, observation: Array) -> Array:
         return observation
 
-    def is_done(self, now: Array, skill: Array) -> Array:
+    def done(self, now: Array, skill: Array) -> Array:
         return now[0] % 2 == 0
 
 
@@ -117,16 +117,16 @@ def test_nothing_is_done_after_an_episode_has_ended(world: Line) -> None:
 class Counting(ByHand):
     """The same, but a skill stops after two steps; it remembers how many it has made."""
 
-    def begin(self, observation: Array) -> Array:
+    def init(self, observation: Array) -> Array:
         return jnp.array(0)
 
-    def follow(self, now: Array, observation: Array) -> Array:
+    def switch_skill(self, now: Array, observation: Array) -> Array:
         return jnp.array(0)
 
-    def arrive(self, now: Array, action: Array, observation: Array) -> Array:
+    def observe(self, now: Array, action: Array, observation: Array) -> Array:
         return now + 1
 
-    def is_done(self, now: Array, skill: Array) -> Array:
+    def done(self, now: Array, skill: Array) -> Array:
         return now >= 2
 
 
@@ -172,7 +172,7 @@ def test_time_runs_out() -> None:
 
 def test_long_episodes_run_to_their_end() -> None:
     class Going(ByHand):
-        def is_done(self, now: Array, skill: Array) -> Array:
+        def done(self, now: Array, skill: Array) -> Array:
             return jnp.array(False)
 
     places, codes = jnp.array([[150, 200]]), jnp.array([[0]])

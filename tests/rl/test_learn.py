@@ -264,7 +264,7 @@ def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
     for number in range(6):
         level = jax.tree.map(lambda leaf, n=number: leaf[n], levels)
         state, over, rewards, decisions, skills = WORLD.start(level), False, [], 0, 0
-        memory = options.begin(observe(level, state))
+        memory = options.init(observe(level, state))
         while not over:
             task = level.tasks[state.task_index][None]
             option = choose(AgentInput(observe(level, state), jnp.array(1), task)).option
@@ -274,9 +274,9 @@ def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
                 after = step(level, state, action)
                 state, over = after.state, bool(after.terminated | after.truncated)
                 rewards.append(float(after.reward))
-                memory = options.arrive(memory, action, observe(level, state))
-                done = bool(options.is_done(memory, option))
-            memory = options.follow(memory, observe(level, state))
+                memory = options.observe(memory, action, observe(level, state))
+                done = bool(options.done(memory, option))
+            memory = options.switch_skill(memory, observe(level, state))
         found = jax.tree.map(lambda leaf, n=number: leaf[n].item(), games)
         success = int(state.task_index) == WORLD.num_tasks
         assert found == (success, sum(rewards), len(rewards), decisions, skills)

@@ -54,13 +54,13 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
                 state, memory = now
                 action = skills.act(memory, skill)
                 state = world.step(level, state, action).state
-                memory = skills.arrive(memory, action, world.observe(level, state))
+                memory = skills.observe(memory, action, world.observe(level, state))
                 relaxed = isinstance(skills, RelaxedSkills)
                 logit = skills.termination.head(memory.state.hidden) if relaxed else memory.stop_logits[skill]
                 return (state, memory), logit
 
             start = world.start(level)
-            return jax.lax.scan(step, (start, skills.begin(world.observe(level, start))), None, length=8)[1]
+            return jax.lax.scan(step, (start, skills.init(world.observe(level, start))), None, length=8)[1]
 
         logits = jax.vmap(lambda skill: jax.vmap(stop_logits, in_axes=(0, None))(levels, skill))(jnp.arange(4))
         middle = jnp.quantile(logits, 0.7, axis=(1, 2))

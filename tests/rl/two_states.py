@@ -63,19 +63,19 @@ class RoundTrip(eqx.Module):
     num_skills: int = 1
     space: Space = Space("vector", (2,), 0, 2, 0)
 
-    def begin(self, observation: Array) -> Array:
+    def init(self, observation: Array) -> Array:
         return observation
 
-    def follow(self, now: Array, observation: Array) -> Array:
+    def switch_skill(self, now: Array, observation: Array) -> Array:
         return observation
 
     def act(self, now: Array, skill: Array) -> Array:
         return jnp.where(now[0] > 0, 1, 0)
 
-    def arrive(self, now: Array, action: Array, observation: Array) -> Array:
+    def observe(self, now: Array, action: Array, observation: Array) -> Array:
         return observation
 
-    def is_done(self, now: Array, skill: Array) -> Array:
+    def done(self, now: Array, skill: Array) -> Array:
         return now[0] > 0
 
 

@@ -32,13 +32,13 @@ def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
     skills = skills_for(demos)
     steps = skills.score_steps(batch_of(demos, 40, demos.max_length))
     for i, episode in enumerate(demos):
-        now = skills.begin(jnp.asarray(episode.observations[0]))
+        now = skills.init(jnp.asarray(episode.observations[0]))
         for t, action in enumerate(episode.actions):
             found = skills.policies.log_probs(now.view.seen, jnp.asarray(action))
             np.testing.assert_allclose(found, steps.log_policy[i, t], atol=1e-5)
-            now = skills.arrive(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
+            now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
             np.testing.assert_allclose(jax.nn.log_sigmoid(now.stop_logits), steps.log_stop[i, t], atol=1e-5)
-            now = skills.follow(now, jnp.asarray(episode.observations[t + 1]))  # which changes nothing
+            now = skills.switch_skill(now, jnp.asarray(episode.observations[t + 1]))  # which changes nothing
 
 
 def test_what_is_forgotten_step_by_step_is_what_masks_hide() -> None:
@@ -51,13 +51,13 @@ def test_what_is_forgotten_step_by_step_is_what_masks_hide() -> None:
     )
     found = skills.in_segments(skills.read(batch), behind.astype(jnp.float32), jnp.asarray(batch.lengths))
     for i, episode in enumerate(demos):
-        now, segment = skills.begin(jnp.asarray(episode.observations[0])), 0
+        now, segment = skills.init(jnp.asarray(episode.observations[0])), 0
         for t, action in enumerate(episode.actions):
             if t in begins[1:]:
-                now, segment = skills.follow(now, jnp.asarray(episode.observations[t])), segment + 1
+                now, segment = skills.switch_skill(now, jnp.asarray(episode.observations[t])), segment + 1
             expected = skills.policies.log_probs(now.view.seen, jnp.asarray(action))
             np.testing.assert_allclose(found[i, segment, t], expected, atol=1e-5)
-            now = skills.arrive(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
+            now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
 
 
 def test_what_came_before_a_segment_makes_no_difference() -> None:

@@ -27,19 +27,19 @@ class Actor(Protocol):
     arrival.
     """
 
-    def begin(self, observation: Shaped[Array, "..."]) -> Any:
+    def init(self, observation: Shaped[Array, "..."]) -> Any:
         """What is remembered where the first skill begins."""
 
-    def follow(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
+    def switch_skill(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
         """What is remembered where one skill has ended and the next begins."""
 
     def act(self, now: Any, skill: Array) -> Shaped[Array, "*A"]:
         """The action of a skill."""
 
-    def arrive(self, now: Any, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Any:
+    def observe(self, now: Any, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Any:
         """What is remembered after an action has led to an observation."""
 
-    def is_done(self, now: Any, skill: Array) -> Bool[Array, ""]:
+    def done(self, now: Any, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here."""
 
 
@@ -65,10 +65,10 @@ def _repeat(
     def one(frames: Array, actions: Array, codes: Array, starts: Array) -> Array:
         def step(now: Any, moment: tuple[Array, Array, Array, Array, Array]) -> tuple[Any, Array]:
             before, action, code, starts, after = moment
-            now = select(starts, skills.follow(now, before), now)
-            return skills.arrive(now, action, after), skills.act(now, code)
+            now = select(starts, skills.switch_skill(now, before), now)
+            return skills.observe(now, action, after), skills.act(now, code)
 
-        return jax.lax.scan(step, skills.begin(frames[0]), (frames[:-1], actions, codes, starts, frames[1:]))[1]
+        return jax.lax.scan(step, skills.init(frames[0]), (frames[:-1], actions, codes, starts, frames[1:]))[1]
 
     return jax.vmap(one)(frames, actions, codes, starts)
 
@@ -127,19 +127,19 @@ def run_codes(
         action = skills.act(now.memory, skill)
         step = world.step(level, now.state, action)
         seen = world.observe(level, step.state)
-        memory = skills.arrive(now.memory, action, seen)
-        done = now.running & skills.is_done(memory, skill)
+        memory = skills.observe(now.memory, action, seen)
+        done = now.running & skills.done(memory, skill)
         num_done = now.num_done + done
         after = _Moment(
             state=select(now.running, step.state, now.state),
-            memory=select(done, skills.follow(memory, seen), memory),
+            memory=select(done, skills.switch_skill(memory, seen), memory),
             num_done=num_done,
             running=now.running & ~step.terminated & ~step.truncated & (num_done < num_codes),
         )
         return after, (now.state, now.running)
 
     start = world.start(level)
-    first = _Moment(start, skills.begin(world.observe(level, start)), jnp.array(0), jnp.array(True))
+    first = _Moment(start, skills.init(world.observe(level, start)), jnp.array(0), jnp.array(True))
     last, (states, running) = jax.lax.scan(act, first, None, length=world.max_steps)
     return Execution(append(states, last.state), jnp.sum(running), last.num_done)
 

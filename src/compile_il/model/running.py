@@ -68,12 +68,12 @@ def check_skill(skill: Code, config: Config) -> Array:
 
 @eqx.filter_jit
 def _begin(skills: AnySkills, observation: Array) -> Any:
-    return skills.begin(observation)
+    return skills.init(observation)
 
 
 @eqx.filter_jit
 def _follow(skills: AnySkills, now: Any, observation: Array) -> Any:
-    return skills.follow(now, observation)
+    return skills.switch_skill(now, observation)
 
 
 @eqx.filter_jit
@@ -83,5 +83,5 @@ def _act(skills: AnySkills, now: Any, skill: Array) -> Array:
 
 @eqx.filter_jit
 def _arrive(skills: AnySkills, now: Any, action: Array, observation: Array, skill: Array) -> tuple[Any, Array]:
-    after: Any = skills.arrive(now, action, observation)
-    return after, skills.is_done(after, skill)
+    after: Any = skills.observe(now, action, observation)
+    return after, skills.done(after, skill)

@@ -130,15 +130,15 @@ class StateEncoder(eqx.Module):
         assert self.memory is not None, "without a memory, frames are seen one by one"
         return remember_all(self.memory, embedded, actions, masks, lengths)
 
-    def open(self, observation: Shaped[Array, "..."]) -> EncoderState:
+    def init(self, observation: Shaped[Array, "..."]) -> EncoderState:
         """The percept at a first observation, before which nothing was seen."""
-        return self._look(observation, jnp.zeros((self.actions.width,)), None)
+        return self._update(observation, jnp.zeros((self.actions.width,)), None)
 
-    def look(self, now: EncoderState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> EncoderState:
+    def update(self, now: EncoderState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> EncoderState:
         """The percept after an action has led to an observation."""
-        return self._look(observation, self.actions.vector(action), now.memory)
+        return self._update(observation, self.actions.vector(action), now.memory)
 
-    def _look(
+    def _update(
         self, observation: Shaped[Array, "..."], led_here: Float[Array, " width"], memory: LSTMState | None
     ) -> EncoderState:
         embedded = self.embedding(observation)

@@ -62,7 +62,7 @@ class EnvState(NamedTuple):
     level_index: Int[Array, ""]
     state: Any
     memory: Any
-    """Memory of the options, as their `begin`, `follow` and `arrive` return it."""
+    """Memory of the options, as their `init`, `switch_skill` and `observe` return it."""
     decision: Decision
     """Decision for the option that is running."""
     earned: Float[Array, ""]
@@ -128,7 +128,7 @@ class OptionEnv(eqx.Module):
         return EnvState(
             level_index=level_index,
             state=state,
-            memory=self.options.begin(situation.observation),
+            memory=self.options.init(situation.observation),
             decision=_decided(level_index, state, agent.choose(situation, key)),
             earned=jnp.zeros(()),
             discount=jnp.ones(()),
@@ -152,13 +152,13 @@ class OptionEnv(eqx.Module):
         level_index = jnp.where(over, self._draw(level_key), now.level_index)
         state = select(over, self.world.start(self._level(level_index)), step.state)
         situation = self.situation(level_index, state)
-        memory = self.options.arrive(now.memory, action, situation.observation)
+        memory = self.options.observe(now.memory, action, situation.observation)
         num_steps = now.num_steps + 1
-        ended = over | self.options.is_done(memory, option)
+        ended = over | self.options.done(memory, option)
         if self.max_steps is not None:
             ended |= num_steps >= self.max_steps
-        memory = select(ended, self.options.follow(memory, situation.observation), memory)
-        memory = select(over, self.options.begin(situation.observation), memory)
+        memory = select(ended, self.options.switch_skill(memory, situation.observation), memory)
+        memory = select(over, self.options.init(situation.observation), memory)
         decision = select(ended, _decided(level_index, state, agent.choose(situation, choice_key)), now.decision)
         after = EnvState(
             level_index=level_index,

@@ -32,12 +32,12 @@ class Actions(eqx.Module):
         """Number of options: one for each action."""
         return self.num_actions
 
-    def begin(self, observation: Shaped[Array, "..."]) -> tuple[()]:
+    def init(self, observation: Shaped[Array, "..."]) -> tuple[()]:
         """Memory at the start of an episode: none."""
         del observation
         return ()
 
-    def follow(self, now: tuple[()], observation: Shaped[Array, "..."]) -> tuple[()]:
+    def switch_skill(self, now: tuple[()], observation: Shaped[Array, "..."]) -> tuple[()]:
         """Memory where one option has ended and the next begins: none."""
         del now, observation
         return ()
@@ -47,12 +47,12 @@ class Actions(eqx.Module):
         del now
         return option
 
-    def arrive(self, now: tuple[()], action: Int[Array, ""], observation: Shaped[Array, "..."]) -> tuple[()]:
+    def observe(self, now: tuple[()], action: Int[Array, ""], observation: Shaped[Array, "..."]) -> tuple[()]:
         """Memory after an action has led to an observation: none."""
         del now, action, observation
         return ()
 
-    def is_done(self, now: tuple[()], option: Int[Array, ""]) -> Bool[Array, ""]:
+    def done(self, now: tuple[()], option: Int[Array, ""]) -> Bool[Array, ""]:
         """Whether an option has ended after a step: always."""
         del now, option
         return jnp.array(True)
@@ -62,7 +62,7 @@ class ActionsAndSkills(eqx.Module):
     """Options of an agent with skills: low-level actions, and the skills of a model as meta-actions.
 
     What skills remember is kept up to date through low-level actions too: policies with a memory remember all that was
-    seen. Where `follow` is called, the termination policy of relaxed training starts anew, as forgetful policies do.
+    seen. In `switch_skill`, the termination policy of relaxed training starts anew, as forgetful policies do.
     """
 
     skills: AnySkills
@@ -73,25 +73,25 @@ class ActionsAndSkills(eqx.Module):
         """Number of options: one for each action, one for each skill."""
         return self.num_actions + self.skills.num_skills
 
-    def begin(self, observation: Shaped[Array, "..."]) -> Any:
+    def init(self, observation: Shaped[Array, "..."]) -> Any:
         """Memory of the skills at the start of an episode."""
-        return self.skills.begin(observation)
+        return self.skills.init(observation)
 
-    def follow(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
+    def switch_skill(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
         """Memory of the skills where one option has ended and the next begins."""
-        return self.skills.follow(now, observation)
+        return self.skills.switch_skill(now, observation)
 
     def act(self, now: Any, option: Int[Array, ""]) -> Int[Array, ""]:
         """Next action of an option: the action that it is, or the skill's most probable one."""
         return jnp.where(option < self.num_actions, option, self.skills.act(now, self._skill(option)))
 
-    def arrive(self, now: Any, action: Int[Array, ""], observation: Shaped[Array, "..."]) -> Any:
+    def observe(self, now: Any, action: Int[Array, ""], observation: Shaped[Array, "..."]) -> Any:
         """Memory of the skills after an action has led to an observation."""
-        return self.skills.arrive(now, action, observation)
+        return self.skills.observe(now, action, observation)
 
-    def is_done(self, now: Any, option: Int[Array, ""]) -> Bool[Array, ""]:
+    def done(self, now: Any, option: Int[Array, ""]) -> Bool[Array, ""]:
         """Whether an option has ended: an action always has, a skill where its probability to stop is above 0.5."""
-        return (option < self.num_actions) | self.skills.is_done(now, self._skill(option))
+        return (option < self.num_actions) | self.skills.done(now, self._skill(option))
 
     def _skill(self, option: Int[Array, ""]) -> Int[Array, ""]:
         return jnp.maximum(option - self.num_actions, 0)

@@ -46,19 +46,19 @@ class Scripted(eqx.Module):
 
     actions: Int[Array, " T"]
 
-    def begin(self, observation: Array) -> Int[Array, ""]:
+    def init(self, observation: Array) -> Int[Array, ""]:
         return jnp.array(0)
 
-    def follow(self, now: Int[Array, ""], observation: Array) -> Int[Array, ""]:
+    def switch_skill(self, now: Int[Array, ""], observation: Array) -> Int[Array, ""]:
         return now
 
     def act(self, now: Int[Array, ""], skill: Array) -> Int[Array, ""]:
         return self.actions[now]
 
-    def arrive(self, now: Int[Array, ""], action: Array, observation: Array) -> Int[Array, ""]:
+    def observe(self, now: Int[Array, ""], action: Array, observation: Array) -> Int[Array, ""]:
         return now + 1
 
-    def is_done(self, now: Int[Array, ""], skill: Array) -> Bool[Array, ""]:
+    def done(self, now: Int[Array, ""], skill: Array) -> Bool[Array, ""]:
         return now == skill
 
 

@@ -112,9 +112,9 @@ def test_skills_stop_by_the_odds_of_training() -> None:
     assert skills.termination_weight == 3
     steps = jax.tree.map(lambda leaf: leaf[0], skills.score_steps(batch_of(demos, demos.num_frames, demos.max_length)))
     seen, actions = jnp.asarray(demos.observations[0]), jnp.asarray(demos.actions[0])
-    now = skills.begin(seen[0])
+    now = skills.init(seen[0])
     for t in range(len(actions)):
-        now = skills.arrive(now, actions[t], seen[t + 1])
+        now = skills.observe(now, actions[t], seen[t + 1])
         np.testing.assert_allclose(now.stop_logits, steps.log_stop[t] - steps.log_go[t], rtol=1e-4, atol=1e-4)
 
 

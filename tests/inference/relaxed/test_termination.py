@@ -33,18 +33,18 @@ def test_acting_is_a_masked_pass() -> None:
     for begin in (0, 3):
         mask = (jnp.arange(8) >= begin).astype(jnp.float32)
         logits = NETWORK.logits(embedded[None], vectors[None], mask[None, None], LENGTHS)[0, 0]
-        state = NETWORK.begin(FRAMES[begin])
+        state = NETWORK.init(FRAMES[begin])
         for t in range(begin, 8):
             np.testing.assert_allclose(NETWORK.head(state.hidden), logits[t], atol=1e-5)
-            assert NETWORK.is_done(state) == (logits[t] > 0)
+            assert NETWORK.done(state) == (logits[t] > 0)
             if t < 7:
-                state = NETWORK.arrive(state, ACTIONS[t], FRAMES[t + 1])
+                state = NETWORK.observe(state, ACTIONS[t], FRAMES[t + 1])
 
 
 @pytest.mark.parametrize(("logit", "done"), [(-1e-3, False), (1e-3, True)])
 def test_a_skill_stops_where_that_is_more_probable_than_not(logit: float, done: bool) -> None:
     saying = eqx.tree_at(lambda network: network.head, NETWORK, lambda hidden: jnp.array(logit))
-    assert bool(saying.is_done(saying.begin(FRAMES[0]))) == done
+    assert bool(saying.done(saying.init(FRAMES[0]))) == done
 
 
 def test_nothing_of_the_future_is_seen() -> None:

@@ -110,14 +110,14 @@ class Skills(eqx.Module):
 
         return eqx.tree_at(networks, self, halved(networks(self)))
 
-    def begin(self, observation: Shaped[Array, "..."]) -> ActorState:
+    def init(self, observation: Shaped[Array, "..."]) -> ActorState:
         """What is known where the first skill begins; none stops before its first step."""
         measured = None if self.effects is None else self.effects.measure(observation)
-        # Of a type that is said: a program that is handed this and then what `arrive` gives compiles once.
+        # Of a type that is said: a program that is handed this and then what `observe` gives compiles once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
-        return ActorState(self.policies.eyes.open(observation), logits, measured)
+        return ActorState(self.policies.eyes.init(observation), logits, measured)
 
-    def follow(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
+    def switch_skill(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
         """What is known where one skill has ended and the next begins: the same, so what was seen is remembered."""
         del observation  # it is what `now` has just seen
         return now
@@ -126,9 +126,9 @@ class Skills(eqx.Module):
         """The most probable action of a skill."""
         return self.policies.act(now.view.seen, skill)
 
-    def arrive(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
+    def observe(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
         """What is known after an action has led to an observation."""
-        view = self.policies.eyes.look(now.view, action, observation)
+        view = self.policies.eyes.update(now.view, action, observation)
         logits = self.stop_logits(now.view.seen, action, view.seen)
         if self.effects is None:
             return ActorState(view, logits, None)
@@ -138,6 +138,6 @@ class Skills(eqx.Module):
         odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
         return ActorState(view, odds, measured)
 
-    def is_done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
+    def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here: ψ_k(s, a, s') > 0.5, in which its effect, if modelled, has been weighed."""
         return now.stop_logits[skill] > 0

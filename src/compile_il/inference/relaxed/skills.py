@@ -71,15 +71,15 @@ class Termination(eqx.Module):
         encodings = remember_all(self.cell, embedded, actions, masks, lengths)
         return jax.vmap(jax.vmap(jax.vmap(self.head)))(encodings).astype(masks.dtype)
 
-    def begin(self, observation: Shaped[Array, "..."]) -> LSTMState:
+    def init(self, observation: Shaped[Array, "..."]) -> LSTMState:
         """State of the LSTM where a skill begins."""
         return remember(self.cell, None, self.embedding(observation), jnp.zeros((self.actions.width,)))
 
-    def arrive(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
+    def observe(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
         """State of the LSTM after an action has led to an observation."""
         return remember(self.cell, state, self.embedding(observation), self.actions.vector(action))
 
-    def is_done(self, state: LSTMState) -> Bool[Array, ""]:
+    def done(self, state: LSTMState) -> Bool[Array, ""]:
         """Whether to stop here: whether that has a probability above 0.5."""
         return self.head(state.hidden) > 0
 
@@ -94,7 +94,7 @@ def termination_loss(
     return jnp.sum(jnp.where((times <= length) & (segments < count), losses, 0.0))
 
 
-class Underway(NamedTuple):
+class ActorState(NamedTuple):
     """What is remembered while a skill runs, by its policy and by the termination policy."""
 
     view: EncoderState
@@ -183,26 +183,26 @@ class RelaxedSkills(eqx.Module):
         """
         return eqx.tree_at(lambda skills: skills.policies.log_sigma, halved(self), self.policies.log_sigma)
 
-    def begin(self, observation: Shaped[Array, "..."]) -> Underway:
+    def init(self, observation: Shaped[Array, "..."]) -> ActorState:
         """What is remembered where the first skill begins."""
-        return Underway(self.policies.eyes.open(observation), self.termination.begin(observation))
+        return ActorState(self.policies.eyes.init(observation), self.termination.init(observation))
 
-    def follow(self, now: Underway, observation: Shaped[Array, "..."]) -> Underway:
+    def switch_skill(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
         """What is remembered where the next skill begins: termination, and policies that forget, start anew."""
         eyes = self.policies.eyes
-        view = eyes.open(observation) if eyes.forgetful else now.view
-        return Underway(view, self.termination.begin(observation))
+        view = eyes.init(observation) if eyes.forgetful else now.view
+        return ActorState(view, self.termination.init(observation))
 
-    def act(self, now: Underway, skill: Array) -> Shaped[Array, "*A"]:
+    def act(self, now: ActorState, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""
         return self.policies.act(now.view.seen, skill)
 
-    def arrive(self, now: Underway, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Underway:
+    def observe(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
         """What is remembered after an action has led to an observation."""
-        state = self.termination.arrive(now.state, action, observation)
-        return Underway(self.policies.eyes.look(now.view, action, observation), state)
+        state = self.termination.observe(now.state, action, observation)
+        return ActorState(self.policies.eyes.update(now.view, action, observation), state)
 
-    def is_done(self, now: Underway, skill: Array) -> Bool[Array, ""]:
+    def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here, by one rule for all skills."""
         del skill
-        return self.termination.is_done(now.state)
+        return self.termination.done(now.state)
