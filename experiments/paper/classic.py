@@ -16,7 +16,7 @@ from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov
 from compile_il.baselines.base import import_baseline_library
 from compile_il.config import Config
 from compile_il.data import Demonstrations
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, true_counts
 from compile_il.model.model import Model
 from compile_il.worlds.demonstrate import demonstrate
@@ -126,7 +126,7 @@ def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
         return json.loads(path.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
     made = make(number)
-    with replace_file(path) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(json.dumps(made))
     return made
 

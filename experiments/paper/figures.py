@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.evaluation.metrics import summarise
 from compile_il.worlds.drawing import INK, WHITE
 from experiments.paper.names import PictureFormat
@@ -309,7 +309,7 @@ def save_picture(picture: Picture, folder: Path, source: Path, form: PictureForm
     target = folder / f"{picture.name}.{form}"
     metadata = {**NAMELESS[form], SOURCE_KEYS[form]: drawn_from(source)}
     # Names of an SVG file's parts are drawn at random, unless told from what.
-    with replace_file(target) as temporary, mpl.rc_context({"svg.hashsalt": picture.name}):
+    with write_atomically(target) as temporary, mpl.rc_context({"svg.hashsalt": picture.name}):
         picture.draw().savefig(temporary, format=form, bbox_inches="tight", pad_inches=0.08, metadata=metadata)
     return target
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, get_args
 import tyro
 
 from compile_il.config import Config
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.evaluation.results import RESULTS, interval, spread
 from experiments.paper.figures import pictures_of, save_picture
 from experiments.paper.names import TITLES, TRAINING, PaperName
@@ -426,7 +426,7 @@ class Page:
         for name, result in read_studies(self.results).items():
             for picture in pictures_of(result):
                 save_picture(picture, images, self.results / f"{name}.json")
-        with replace_file(self.page) as temporary:
+        with write_atomically(self.page) as temporary:
             temporary.write_text(results_page(self.results, self.page))
 
 

@@ -22,7 +22,7 @@ import jax
 
 from compile_il.baselines import SurprisalCuts, evaluate_cuts, without_end
 from compile_il.config import Config
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.data.segment_counts import CountWarning
 from compile_il.evaluation.evaluate import TEST_SEED, Evaluation, evaluate, true_counts
 from compile_il.evaluation.results import commit, hardware
@@ -56,7 +56,7 @@ def sign(folder: Path, earlier: list[str]) -> list[str]:
     """Records this version beside earlier ones, and returns all; to be called before what it has trained is kept."""
     commits = list(dict.fromkeys([*earlier, commit()]))
     if commits != earlier:
-        with replace_file(folder / VERSIONS_FILE) as temporary:
+        with write_atomically(folder / VERSIONS_FILE) as temporary:
             temporary.write_text(json.dumps(commits) + "\n")
     return commits
 
@@ -210,7 +210,7 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
         "training_seconds": round(learned.seconds, 2),
         **measured,
     }
-    with replace_file(folder / DONE) as temporary:
+    with write_atomically(folder / DONE) as temporary:
         temporary.write_text(json.dumps(found, indent=2) + "\n")
     return found
 
@@ -313,7 +313,7 @@ def add_seconds(folder: Path, seconds: float, at_once: int = 1) -> None:
     share, clock = seconds_had(folder)
     # As they are, not rounded: many small stretches are added up.
     total = Seconds(share + seconds / at_once, clock + seconds)
-    with replace_file(folder / FILE) as temporary:
+    with write_atomically(folder / FILE) as temporary:
         temporary.write_text(json.dumps(total._asdict()))
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from experiments.tables import scores, speed
 
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -61,7 +61,7 @@ def main(paths: list[str]) -> None:
     """Makes the tables of some documents anew, in place."""
     for path in map(Path, paths):
         fresh = refresh(path.read_text())
-        with replace_file(path) as temporary:
+        with write_atomically(path) as temporary:
             temporary.write_text(fresh)
 
 

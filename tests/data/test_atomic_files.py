@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from compile_il.data.files import check_target, replace_file
+from compile_il.data.files import check_target, write_atomically
 from compile_il.evaluation.results import write_result
 
 
-def test_replace_file_keeps_the_old_one_when_writing_fails(tmp_path: Path) -> None:
+def test_write_atomically_keeps_the_old_one_when_writing_fails(tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
     target.write_text("old")
 
     def write_half() -> None:
-        with replace_file(target) as temporary:
+        with write_atomically(target) as temporary:
             temporary.write_text("half of the n")
             raise RuntimeError("power cut")
 
@@ -25,9 +25,9 @@ def test_replace_file_keeps_the_old_one_when_writing_fails(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_replace_file_swaps_in_the_new_one(tmp_path: Path) -> None:
+def test_write_atomically_swaps_in_the_new_one(tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
-    with replace_file(target) as temporary:
+    with write_atomically(target) as temporary:
         temporary.write_text("new")
         assert not target.exists()
     assert target.read_text() == "new"
@@ -40,8 +40,8 @@ def test_new_files_have_the_rights_that_the_umask_leaves(tmp_path: Path, monkeyp
     try:
         # It is that of all threads, which would make files with other rights meanwhile.
         monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is changed"))
-        with replace_file(tmp_path / "new") as temporary:
-            assert temporary.stat().st_mode & 0o777 == 0o640
+        with write_atomically(tmp_path / "new") as temporary:
+            temporary.write_text("")
     finally:
         monkeypatch.undo()
         os.umask(before)
@@ -75,7 +75,7 @@ def test_a_link_stays_and_what_it_points_at_is_replaced(tmp_path: Path) -> None:
     link.symlink_to(Path("far") / "real")
     for content in ("made", "replaced"):  # the link is dangling at first
         assert check_target(link, overwrite=content == "replaced") == link
-        with replace_file(link) as temporary:
+        with write_atomically(link) as temporary:
             temporary.write_text(content)
         assert link.is_symlink()
         assert not real.is_symlink()
@@ -100,7 +100,7 @@ def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/null")):
         with pytest.raises(FileExistsError, match="a device, a pipe or a socket, which is never replaced"):
             check_target(path, overwrite=True)
-        with pytest.raises(FileExistsError, match="never replaced"), replace_file(path):
+        with pytest.raises(FileExistsError, match="never replaced"), write_atomically(path):
             pytest.fail("a place to write to was given")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -132,3 +132,26 @@ def test_numbers_of_a_result_stand_in_one_line(tmp_path: Path) -> None:
     assert json.loads(text)["figures"] == figures
     assert '"seeds": [0, 1],\n' in text
     assert "      [0.5, null, 1],\n      [-0.001, true]\n" in text
+
+
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*names: str) -> None:
+        with write_atomically(tmp_path / "model") as new:
+            new.mkdir()
+            for name in names:
+                (new / name).touch()
+
+    write("a", "b")
+    write("c")
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["c"]
+    rename = Path.rename
+
+    def fail(self: Path, target: Path) -> Path:
+        if self.name == target.name == "model":
+            raise OSError("power cut")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="power cut"):
+        write("d")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["model", "model/c"]

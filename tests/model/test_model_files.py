@@ -1,6 +1,7 @@
 """Saved models come back whole, or not at all with an error that says what to do."""
 
 import dataclasses
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,6 @@ import safetensors.numpy
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.segments import Segments
-from compile_il.model import files as array_files
 from compile_il.model.files import CONFIG_FILE, WEIGHTS_FILE, ModelError, checksum, load
 from compile_il.training.fit import fit
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
@@ -149,10 +149,10 @@ def test_a_file_is_no_model(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full_disk(path: Path, data: bytes) -> None:
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     before = (folder / WEIGHTS_FILE).read_bytes()
-    monkeypatch.setattr(array_files, "_write", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(OSError, match="No space left"):
         small_model(seed=1).save(folder, overwrite=True)
     assert (folder / WEIGHTS_FILE).read_bytes() == before

@@ -83,14 +83,14 @@ def test_a_place_below_a_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_file = os.open
+    make = os.mkdir
 
-    def refuse(path: Any, flags: int, *more: Any) -> int:
-        if flags & os.O_CREAT:
+    def refuse(path: Any, *more: Any) -> None:
+        if str(path).endswith(".part"):
             raise PermissionError(13, "Permission denied")
-        return open_file(path, flags, *more)
+        make(path, *more)
 
-    monkeypatch.setattr("os.open", refuse)
+    monkeypatch.setattr("os.mkdir", refuse)
     with pytest.raises(RunError, match=r"cannot be written to \(Permission denied\): name another folder"):
         start(tmp_path / "run")
 

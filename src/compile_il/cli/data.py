@@ -152,7 +152,7 @@ class Segment:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.data import Demonstrations
-        from compile_il.data.files import check_target, replace_file
+        from compile_il.data.files import check_target, write_atomically
         from compile_il.evaluation.evaluate import label_fields, score_model, true_counts
         from compile_il.evaluation.metrics import score
         from compile_il.model.files import load
@@ -162,7 +162,7 @@ class Segment:
         how: Any = {"decoder": self.decoder, "best": self.best, "max_segments": self.max_segments}
         with console.status("segmenting"):
             found = model.segment(demos, self.num_segments, **how)
-        with replace_file(target) as temporary:
+        with write_atomically(target) as temporary:
             write = write_table if target.suffix.lower() == ".csv" else write_lines
             write(found, temporary)
         say(console, (str(target), "bold"), f"  {found.num_segments.sum()} segments in {len(demos)} demonstrations")

@@ -15,7 +15,7 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import Interrupted, check_numbers, say
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.model.files import CHECKPOINT_FOLDER, CONFIG_FILE, MODEL_FOLDER, RUN_FILE, WEIGHTS_FILE
 from compile_il.training.log import EVENTS_FOLDER, LOG_FILE
 
@@ -56,18 +56,18 @@ def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path],
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise NotADirectoryError(f"{folder} is not a folder: name another one with --out.")
-    worlds, files = list(worlds), [MARK, RESULT_FILE, *(page.name for page in pages), ".*.part"]
+    worlds, files = list(worlds), [MARK, RESULT_FILE, *(page.name for page in pages), ".*.part*"]
     if folder.exists() and any(folder.iterdir()):
         _check_ours(folder, [*files, *(f"{world}/{name}" for world in worlds for name in OF_A_WORLD)])
         if not overwrite:
             raise FileExistsError(f"{folder} holds a demo: pass --overwrite to replace it, or name another with --out.")
     folder.mkdir(parents=True, exist_ok=True)
     for entry in folder.iterdir():
-        if entry.name in worlds:
+        if entry.name in worlds or entry.name.endswith(".part"):
             shutil.rmtree(entry)
         elif entry.is_file() and entry.name != MARK:
             entry.unlink()
-    with replace_file(folder / MARK) as temporary:
+    with write_atomically(folder / MARK) as temporary:
         temporary.write_text(json.dumps({"worlds": worlds}) + "\n")
 
 

@@ -20,7 +20,7 @@ Format 2 adds, and is written only where it is needed:
 
 import contextlib
 import os
-import secrets
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +36,8 @@ from compile_il.data.validation import INTEGERS, DemonstrationError, check_count
 def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Returns the path if a file may be written there; else raises, before the work is done. Links are followed."""
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder: name a file to write.")
     file = _behind_links(target)
     folder = file.parent
     if folder.exists() and not folder.is_dir():
@@ -47,42 +49,45 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
             f"{target} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
         )
     try:
-        _make_beside(file).unlink()  # rights say too little: where all is read only, or under /proc, nobody can write
+        # Rights say too little: where all is read only, or under /proc, nobody can write.
+        _folder_beside(file).cleanup()
     except OSError as error:
         raise OSError(f"{target} cannot be written ({error.strerror}): name a file somewhere else.") from error
     return target
 
 
 @contextlib.contextmanager
-def replace_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary file in the same folder, which takes the place of `path` once the block ends well.
+def write_atomically(path: Path) -> Iterator[Path]:
+    """Yields a place to write a file or a folder to, which takes that of `path` once the block ends well.
 
     Where `path` is a link, the link stays, and what it points at is replaced.
     """
     path = _behind_links(path)
-    temporary = _make_beside(path)
-    try:
-        yield temporary
-        _flush(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _folder_beside(path) as scratch:
+        new, old = Path(scratch, path.name), Path(scratch, "old")
+        yield new
+        for file in filter(Path.is_file, (new, *new.rglob("*"))):
+            # A rename may reach the disk before the bytes do, and a power cut in between would leave an empty file.
+            with open(file, "rb") as written:
+                os.fsync(written.fileno())
+        if not (new.is_dir() and path.is_dir()):
+            new.replace(path)
+            return
+        path.rename(old)
+        try:
+            new.rename(path)
+        except BaseException:
+            old.rename(path)
+            raise
 
 
-def _make_beside(path: Path) -> Path:
-    """Makes an empty file beside `path`, with a name of its own and the rights of any new file."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    # Not by `tempfile`, whose files are their owner's alone: to widen their rights one must know the umask, which can
-    # only be read by setting it, for all threads.
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    return temporary
+def _folder_beside(path: Path) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
 
 
 def _behind_links(path: Path) -> Path:
-    """The regular file, there already or not yet, to which a path leads; an error where it leads to another thing."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a file to write.")
-    if path.exists() and not path.is_file():
+    """Returns the file or folder, there already or not yet, to which a path leads; refuses all other things."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
         raise FileExistsError(f"{path} is a device, a pipe or a socket, which is never replaced: name a file to write.")
     if not path.is_symlink():
         return path
@@ -90,12 +95,6 @@ def _behind_links(path: Path) -> Path:
     if target.is_symlink():
         raise FileExistsError(f"{path} is a link that leads back to itself: delete it, or name another file.")
     return target
-
-
-def _flush(path: Path) -> None:
-    # A rename may reach the disk before the bytes do, and a power cut in between would leave an empty file.
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
 
 
 FORMAT_VERSION = 2
@@ -120,7 +119,7 @@ def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 def save(demos: Demonstrations, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Writes demonstrations to a file that is either complete or not there. See `Demonstrations.save`."""
     path = target_path(path, overwrite=overwrite)
-    with replace_file(path) as unfinished, open(unfinished, "wb") as file:
+    with write_atomically(path) as unfinished, open(unfinished, "wb") as file:
         np.savez_compressed(file, **_to_fields(demos))
     return path
 

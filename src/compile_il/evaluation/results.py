@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.evaluation.metrics import summarise
 
 RESULTS = Path("results")
@@ -124,7 +124,7 @@ def write_result(
     if before == json.loads(json.dumps(result)) | {"finished": before.get("finished")}:
         return  # what was there is the same, and was finished before
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replace_file(path) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(_in_few_lines(json.dumps(result, indent=2)) + "\n")
 
 

@@ -8,14 +8,11 @@ checked against the sum of its bytes and against the shapes that its settings as
 The arrays of a tree by name, such as `heads.layers.0.weight`: what files call them.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +23,7 @@ import numpy as np
 import safetensors.numpy
 
 from compile_il.config import NO_COUNTS, Config, SegmentCounts
+from compile_il.data.files import write_atomically
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.engines import new_skills
 from compile_il.model.model import Model
@@ -72,9 +70,14 @@ def save_arrays(tree: Any, description: dict[str, Any], folder: Path, *, overwri
     weights = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     description = description | {"weights_sha256": hashlib.sha256(weights).hexdigest()}
     description["sha256"] = checksum(description)
-    with _replace_folder(target) as temporary:
-        _write(temporary / WEIGHTS_FILE, weights)
-        _write(temporary / CONFIG_FILE, (json.dumps(description, indent=2) + "\n").encode())
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with write_atomically(target) as new:
+            new.mkdir()
+            (new / WEIGHTS_FILE).write_bytes(weights)
+            (new / CONFIG_FILE).write_text(json.dumps(description, indent=2) + "\n")
+    except OSError as error:
+        raise OSError(f"{target} cannot be written ({error.strerror}): name a folder somewhere else.") from error
 
 
 def load_arrays(folder: Path, version: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -161,13 +164,6 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _check_folder(target: Path, *, overwrite: bool) -> Path:
     if not target.exists():
         return target
@@ -182,27 +178,6 @@ def _check_folder(target: Path, *, overwrite: bool) -> Path:
     if others:
         raise FileExistsError(f"{target} holds {others[0]}, which is no part of a model: choose another name.")
     return target
-
-
-@contextlib.contextmanager
-def _replace_folder(target: Path) -> Iterator[Path]:
-    """Yields a temporary folder beside `target`, which takes its place once the block ends well."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    except OSError as error:
-        raise OSError(f"{target} cannot be written ({error.strerror}): name a folder somewhere else.") from error
-    try:
-        new, old = scratch / "new", scratch / "old"
-        new.mkdir()
-        yield new
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    finally:
-        if (scratch / "old").exists() and not target.exists():
-            (scratch / "old").rename(target)
-        shutil.rmtree(scratch)
 
 
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"

@@ -21,7 +21,7 @@ from scipy.cluster.vq import kmeans, vq
 
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.demonstrations import describe
-from compile_il.data.files import check_target, replace_file
+from compile_il.data.files import check_target, write_atomically
 from compile_il.data.segments import Segments
 from compile_il.evaluation.evaluate import Evaluation
 from compile_il.evaluation.metrics import Scores
@@ -249,7 +249,7 @@ def write_report(
     """
     target = check_target(path, overwrite=overwrite)
     page = render_page(model, sets, title=title, history=history)
-    with replace_file(target) as temporary:
+    with write_atomically(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.model.files import map_named, named_leaves
 
 NUM_KEPT = 2
@@ -82,7 +82,7 @@ class Checkpoints:
             with _quiet():
                 self._manager.save(checkpoint.iteration, args=parts)
             # A run that is killed between these two leaves a checkpoint without sums, which the digest still guards.
-            with replace_file(folder / SUMS_FILE) as temporary:
+            with write_atomically(folder / SUMS_FILE) as temporary:
                 temporary.write_text(json.dumps(_sums(folder), indent=2) + "\n")
         except Exception as error:  # a full disk surfaces as errors of many classes
             raise CheckpointError(

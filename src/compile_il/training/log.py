@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 
 
 def to_json(value: Any) -> str:
@@ -43,7 +43,7 @@ class TrainingLog:
 
     def __init__(self, folder: Path, *, resumed_at: int = 0):
         kept = [row for row in read_log(folder) if row["iteration"] <= resumed_at]
-        with replace_file(folder / LOG_FILE) as temporary:
+        with write_atomically(folder / LOG_FILE) as temporary:
             temporary.write_text("".join(to_json(row) + "\n" for row in kept))
         self._rows = open(folder / LOG_FILE, "a")  # noqa: SIM115 - closed by __exit__
         self._events = Events(folder / EVENTS_FOLDER, resumed_at)

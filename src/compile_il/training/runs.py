@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
-from compile_il.data.files import replace_file
+from compile_il.data.files import write_atomically
 from compile_il.model.files import MODEL_FOLDER, RUN_FILE
 from compile_il.training.log import LOG_FILE
 
@@ -126,7 +126,7 @@ def _prepare(folder: Path, config: Settings, data: str) -> None:
     for path in _leftovers(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     started = {"data": data, "settings": config.to_json()}
-    with replace_file(folder / RUN_FILE) as temporary:
+    with write_atomically(folder / RUN_FILE) as temporary:
         temporary.write_text(json.dumps(started | {"sha256": _sum(started)}, indent=2) + "\n")
 
 

@@ -49,7 +49,7 @@ def test_time_is_not_lost_with_the_process(tmp_path: Path) -> None:
 
 
 def test_time_is_written_down_as_it_passes_and_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace, fails = shares.replace_file, iter([False, True, True])
+    replace, fails = shares.write_atomically, iter([False, True, True])
 
     def fail_at_times(path: Path) -> contextlib.AbstractContextManager[Path]:
         if next(fails, False):
@@ -57,7 +57,7 @@ def test_time_is_written_down_as_it_passes_and_counted_once(tmp_path: Path, monk
         return replace(path)
 
     monkeypatch.setattr(shares, "TICK", 0.02)
-    monkeypatch.setattr(shares, "replace_file", fail_at_times)
+    monkeypatch.setattr(shares, "write_atomically", fail_at_times)
     began = time.monotonic()
     with counted(tmp_path):
         inside = time.monotonic()
