@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tyro
 
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
-from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, score_model
+from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.results import Measurement
 from compile_il.inference.exact.skills import Skills
 from compile_il.model.model import Model

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import tyro
 
-from compile_il.config import Config
+from compile_il.config import VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
-from compile_il.evaluation.evaluate import VALIDATION_SEED, evaluate, score_model
+from compile_il.evaluation.evaluate import evaluate, score_model
 from compile_il.evaluation.results import Measurement
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer

@@ -18,11 +18,10 @@ import jax
 import numpy as np
 import tyro
 
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, VALIDATION_SEED, Config, Decoder
 from compile_il.data import Demonstrations
-from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, evaluate, score_model
+from compile_il.evaluation.evaluate import evaluate, score_model
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.segmenter import Decoder
 from compile_il.model.model import Model, SegmentCount
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trained, Trainer

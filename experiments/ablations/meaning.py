@@ -25,10 +25,10 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data import UNKNOWN, Demonstrations
 from compile_il.data.batch import batch_of
-from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, label_scores, score_model
+from compile_il.evaluation.evaluate import label_scores, score_model
 from compile_il.evaluation.metrics import Labels
 from compile_il.evaluation.results import Measurement
 from compile_il.inference.exact.skills import Skills

@@ -16,8 +16,7 @@ from typing import Annotated
 import tyro
 
 from compile_il.baselines import SurprisalCuts, evaluate_cuts, surprisal_settings
-from compile_il.config import Config
-from compile_il.evaluation.evaluate import VALIDATION_SEED
+from compile_il.config import VALIDATION_SEED, Config
 from compile_il.evaluation.results import Measurement
 from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer, train_all

@@ -21,9 +21,8 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from compile_il.config import Config
+from compile_il.config import VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
-from compile_il.evaluation.evaluate import VALIDATION_SEED
 from compile_il.evaluation.results import Measurement
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source

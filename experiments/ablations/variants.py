@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from compile_il.config import Config
-from compile_il.evaluation.evaluate import TEST_SEED, evaluate
+from compile_il.config import TEST_SEED, Config, Decoder
+from compile_il.evaluation.evaluate import evaluate
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.segmenter import Decoder
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer, train_all

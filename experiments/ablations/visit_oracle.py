@@ -25,8 +25,8 @@ import numpy as np
 import tyro
 from jaxtyping import Array, Float, Int, UInt8
 
+from compile_il.config import TEST_SEED
 from compile_il.data import Demonstration, Demonstrations
-from compile_il.evaluation.evaluate import TEST_SEED
 from compile_il.evaluation.metrics import boundary_accuracy, boundary_f1, score_boundaries
 from compile_il.evaluation.results import Measurement
 from compile_il.worlds import bitboard as boards

@@ -16,9 +16,9 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, Config
 from compile_il.data import Demonstrations
-from compile_il.evaluation.evaluate import TEST_SEED, label_scores, score_model
+from compile_il.evaluation.evaluate import label_scores, score_model
 from compile_il.evaluation.results import Measurement
 from compile_il.training.fit import fit
 

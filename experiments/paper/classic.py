@@ -14,10 +14,10 @@ from typing import Any, Literal, Self
 
 from compile_il.baselines import Baseline, ChangePoints, EqualCuts, HiddenMarkov, best_on, evaluate_cuts, views_for
 from compile_il.baselines.base import import_baseline_library
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.data.files import write_atomically
-from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, true_counts
+from compile_il.evaluation.evaluate import true_counts
 from compile_il.model.model import Model
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.paper.names import SMOKE_SIZES, SMOKE_TEST, Scale

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import tyro
 
-from compile_il.cli.console import mistakes_told
+from compile_il.cli.console import user_errors
 from compile_il.training.loop import StopRequest, interruptions_wait, let_interruptions_in
 from experiments.paper.names import Scale, StudyName
 from experiments.paper.parts import Part, add_seconds, is_done, run_part, seconds_had
@@ -130,7 +130,7 @@ def main(job: Job) -> None:
         print(f"{job.study}, {words}", flush=True)
 
     try:
-        with _stopped_from_outside(), mistakes_told(f"{job.study}, {job.part}: "):
+        with _stopped_from_outside(), user_errors(f"{job.study}, {job.part}: "):
             run_part(job.find(), job.folder, say, trained=trained)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Self
 import jax
 
 from compile_il.baselines import SurprisalCuts, evaluate_cuts, without_end
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, Config
 from compile_il.data.files import write_atomically
 from compile_il.data.segment_counts import CountWarning
-from compile_il.evaluation.evaluate import TEST_SEED, Evaluation, evaluate, true_counts
+from compile_il.evaluation.evaluate import Evaluation, evaluate, true_counts
 from compile_il.evaluation.results import commit, hardware
 from compile_il.inference.segmenter import DivergedError
 from compile_il.model.model import Model

@@ -16,9 +16,9 @@ import numpy as np
 from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
+from compile_il.config import TEST_SEED
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
-from compile_il.evaluation.evaluate import TEST_SEED
 from compile_il.evaluation.execute import Actor, run_codes
 from compile_il.inference.exact.constraints import Constraints, segment_codes_of
 from compile_il.inference.exact.objective import score_batch

@@ -23,9 +23,8 @@ import jax
 import numpy as np
 import tyro
 
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, Config
 from compile_il.data import Demonstrations
-from compile_il.evaluation.evaluate import TEST_SEED
 from compile_il.evaluation.execute import reconstruct
 from compile_il.evaluation.results import Measurement
 from compile_il.training.sources import make_source

@@ -1,49 +1,35 @@
 """compile-il: demonstrations in, skills out.
 
-Where each skill starts and ends, which skill it is, a policy that executes it, and a rule that says when it is done;
+Finds where each skill starts and ends, which skill it is, a policy that executes it, and a rule that says when it ends;
 after CompILE (Kipf et al., ICML 2019).
 """
 
+import importlib
 import importlib.util
+from typing import TYPE_CHECKING, Any
 
-from compile_il.config import Config, ConfigError
-from compile_il.data.demonstrations import Demonstrations
-from compile_il.data.labels import UNKNOWN
-from compile_il.data.segments import Segments
-from compile_il.data.validation import DemonstrationError
-from compile_il.evaluation.evaluate import Evaluation, evaluate
-from compile_il.evaluation.metrics import score
-from compile_il.inference.segmenter import DivergedError
-from compile_il.model.files import ModelError, load
-from compile_il.model.model import Model
-from compile_il.training.checkpoints import CheckpointError
-from compile_il.training.fit import TrainingError, fit
-from compile_il.training.loop import Stopped
-from compile_il.training.runs import RunError
-from compile_il.worlds import WORLDS, make_world
-from compile_il.worlds.demonstrate import demonstrate
-from compile_il.worlds.world import WorldError
+if TYPE_CHECKING:
+    from compile_il.config import CompileError, Config
+    from compile_il.data import UNKNOWN, Demonstrations
+    from compile_il.data.segments import Segments
+    from compile_il.evaluation.evaluate import Evaluation, evaluate
+    from compile_il.evaluation.metrics import score
+    from compile_il.model.files import load
+    from compile_il.model.model import Model
+    from compile_il.training.fit import fit
+    from compile_il.worlds import WORLDS, make_world
+    from compile_il.worlds.demonstrate import demonstrate
 
 __version__ = "0.1.0"
-
-
 __all__ = [
     "UNKNOWN",
     "WORLDS",
-    "CheckpointError",
+    "CompileError",
     "Config",
-    "ConfigError",
-    "DemonstrationError",
     "Demonstrations",
-    "DivergedError",
     "Evaluation",
     "Model",
-    "ModelError",
-    "RunError",
     "Segments",
-    "Stopped",
-    "TrainingError",
-    "WorldError",
     "demonstrate",
     "evaluate",
     "fit",
@@ -51,10 +37,42 @@ __all__ = [
     "make_world",
     "score",
 ]
+_MODULES = {
+    "UNKNOWN": "data",
+    "WORLDS": "worlds",
+    "CompileError": "config",
+    "Config": "config",
+    "Demonstrations": "data",
+    "Evaluation": "evaluation.evaluate",
+    "Model": "model.model",
+    "Segments": "data.segments",
+    "demonstrate": "worlds.demonstrate",
+    "evaluate": "evaluation.evaluate",
+    "fit": "training.fit",
+    "load": "model.files",
+    "make_world": "worlds",
+    "score": "evaluation.metrics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used, so that help texts of commands do not wait for JAX."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value
 
 
 # Images of accelerator machines often lack Gymnasium; all but the environments works without it.
 if importlib.util.find_spec("gymnasium") is not None:
-    from compile_il.worlds import gym as _gym
+    import gymnasium
 
-    _gym.register()
+    for _name, _entry_point, _options in (
+        ("GridPickup", "gym:GridEnv", {"kind": "pickup"}),
+        ("GridVisit", "gym:GridEnv", {"kind": "visit"}),
+        ("GridPickupWindow", "gym:GridEnv", {"kind": "pickup", "window": 5}),
+        ("GridVisitWindow", "gym:GridEnv", {"kind": "visit", "window": 5}),
+        ("Reacher", "gym:ReacherEnv", {}),
+        ("ReacherMujoco", "reacher_mujoco:MujocoReacherEnv", {}),
+    ):
+        gymnasium.register(f"CompILE/{_name}-v0", entry_point=f"compile_il.worlds.{_entry_point}", kwargs=_options)

@@ -12,6 +12,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
 
 Settings = TypeVar("Settings")
+Decoder = Literal["exact", "recognition"]
+"""How segments are found: by sums over all segmentations, or one after the other by the recognition model."""
+Best = Literal["boundaries", "path"]
+"""What the exact decoder returns: the boundaries most likely to be right, or the most probable segmentation."""
+VALIDATION_SEED = 1_000_003
+"""Seed of the levels on which settings are chosen."""
+TEST_SEED = 11_000_027
+"""Seed of the levels for scores that are reported; docs/results.md says which choices have seen them."""
+
+
+class CompileError(ValueError):
+    """Base of all errors of this package; the message says what is wrong, where, and what to do."""
+
+
+class MissingExtraError(ImportError):
+    """Names a library that is not installed, and the extra that brings it."""
+
+
+class CompileWarning(UserWarning):
+    """Base of all warnings of this package."""
 
 
 NUMBERS = (int, float, int | None, float | None, int | Literal["unknown"] | None)
@@ -188,7 +208,7 @@ else:  # what may be given, on the command line too; None is what is kept of "un
     Count = int | Literal["unknown"] | None
 
 
-class ConfigError(ValueError):
+class ConfigError(CompileError):
     """Settings that cannot work; the message says what to change."""
 
 

@@ -12,6 +12,8 @@ import pytest
 import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.data import WorldName, WorldOptions
+from compile_il.cli.learn import Rl
+from compile_il.worlds.grid import NUM_RL_STEPS
 from tests.cli.typed import fails
 
 
@@ -156,6 +158,16 @@ def test_help_fits_into_80_columns(
     assert f"compile-il {command} " in "\n".join(lines), "there is no example"
 
 
+def test_help_does_not_wait_for_jax() -> None:
+    code = "import sys; sys.modules['jax'] = None; from compile_il.cli import main; main(['--help'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Demonstrations in, skills out" in done.stdout, done.stderr
+
+
 def test_the_package_runs_as_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "compile_il", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"compile-il {importlib.metadata.version('compile-il')}\n"
+
+
+def test_episodes_of_agents_are_cut_where_their_world_cuts_them() -> None:
+    assert Rl(world="grid-visit", out=Path()).max_steps == NUM_RL_STEPS

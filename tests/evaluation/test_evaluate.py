@@ -8,6 +8,7 @@ import pytest
 
 import compile_il as cil
 from compile_il.config import Config
+from compile_il.data import DemonstrationError
 from compile_il.evaluation.metrics import score
 from tests.inference.exact.small import model_for
 
@@ -46,28 +47,28 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 def test_what_is_no_count_is_refused_first(count: Any, message: str, model: cil.Model, made: list[int]) -> None:
-    with pytest.raises(cil.DemonstrationError, match=message):
+    with pytest.raises(DemonstrationError, match=message):
         cil.evaluate(model, "symbols", num_demos=16, count=count)
     assert made == []
 
 
 def test_another_world_is_refused_after_one_demonstration(model: cil.Model, made: list[int]) -> None:
     with pytest.raises(
-        cil.DemonstrationError, match=r"differ from those the model was trained on: shape \(32,\) and not \(0,\)"
+        DemonstrationError, match=r"differ from those the model was trained on: shape \(32,\) and not \(0,\)"
     ):
         cil.evaluate(model, "reacher", num_demos=16)
     assert made == [1]
 
 
 def test_what_is_no_model_and_what_cannot_be_scored_are_refused(model: cil.Model, made: list[int]) -> None:
-    with pytest.raises(cil.DemonstrationError, match=r"this is a str: read one with cil\.load"):
+    with pytest.raises(DemonstrationError, match=r"this is a str: read one with cil\.load"):
         cil.evaluate("runs/x", "symbols")  # type: ignore[arg-type]
     demos = cil.demonstrate("symbols", num_demos=2)
-    with pytest.raises(cil.DemonstrationError, match=r"num_tasks is for worlds, and these are demonstrations"):
+    with pytest.raises(DemonstrationError, match=r"num_tasks is for worlds, and these are demonstrations"):
         cil.evaluate(model, demos, num_tasks=3)
-    with pytest.raises(cil.DemonstrationError, match=r"true boundaries of these demonstrations are not known"):
+    with pytest.raises(DemonstrationError, match=r"true boundaries of these demonstrations are not known"):
         cil.evaluate(model, demos.with_truth())
-    with pytest.raises(cil.DemonstrationError, match=r"one for each of the 2 demonstrations"):
+    with pytest.raises(DemonstrationError, match=r"one for each of the 2 demonstrations"):
         cil.evaluate(model, demos, count=[3, 3, 3])
     assert made == []
 

@@ -20,12 +20,12 @@ import pytest
 import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.show import with_tasks
-from compile_il.rl import learn
+from compile_il.model.files import ModelError
 from compile_il.rl.agent import AgentInput
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import OptionEnv
 from compile_il.rl.impala import learning_rates
-from compile_il.rl.learn import run_training
+from compile_il.rl.learn import learn, run_training
 from compile_il.rl.options import make_options
 from compile_il.rl.player import Greedy, Player, load_player, play_all
 from compile_il.rl.skill_env import SkillEnv
@@ -33,7 +33,6 @@ from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.log import read_log
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import GridWorld
-from compile_il.worlds.gym import register
 from compile_il.worlds.world import key_of
 from tests.cli.typed import fails
 from tests.rl.test_options import SIZE, untrained
@@ -71,7 +70,7 @@ def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_pat
     same(player, read)
     assert (read.world, read.config) == (WORLD, dataclasses.replace(SMALL, num_seeds=2))
     assert read.evaluate(num_levels=4) == player.evaluate(num_levels=4)
-    with pytest.raises(cil.ModelError, match="holds the run of an agent"):
+    with pytest.raises(ModelError, match="holds the run of an agent"):
         cil.load(folder)
 
 
@@ -153,7 +152,6 @@ def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any],
 
 def test_skills_of_another_world_are_refused(model: cil.Model, tmp_path: Path) -> None:
     visiting = dataclasses.replace(model, world="grid-visit")
-    register()
     with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):
         SkillEnv(gymnasium.make("CompILE/GridPickup-v0"), visiting)
     with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):

@@ -21,12 +21,11 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.rl import learn
 from compile_il.rl import ray_actors as crew
 from compile_il.rl import ray_actors as ray_cluster
 from compile_il.rl.agent import AgentInput
 from compile_il.rl.config import AgentConfig, HierarchyError
-from compile_il.rl.learn import run_training
+from compile_il.rl.learn import learn, run_training
 from compile_il.rl.player import load_player
 from compile_il.rl.ray_actors import MakeEnv, NobodyActsError, RayTrainer, check_address, stage_of
 from compile_il.training.log import read_log

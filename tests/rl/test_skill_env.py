@@ -14,7 +14,6 @@ from compile_il.data.demonstrations import Demonstrations
 from compile_il.model.model import Model
 from compile_il.rl.config import HierarchyError
 from compile_il.rl.skill_env import SkillEnv
-from compile_il.worlds.gym import register
 from tests.inference.exact.small import model_for
 from tests.rl.two_states import MODEL
 
@@ -133,7 +132,6 @@ def test_skills_act_in_continuous_spaces() -> None:
 
 
 def test_what_cannot_work_is_refused() -> None:
-    register()
     with pytest.raises(HierarchyError, match="The environment has 8 actions, and the model's skills have 2 actions"):
         SkillEnv(gymnasium.make("CompILE/GridPickup-v0"), MODEL)
     with pytest.raises(HierarchyError, match="has actions of width 2, and the model's skills have 2 actions"):

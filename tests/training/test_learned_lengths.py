@@ -2,8 +2,8 @@
 
 import pytest
 
-from compile_il.config import Config
-from compile_il.evaluation.evaluate import TEST_SEED, score_model
+from compile_il.config import TEST_SEED, Config
+from compile_il.evaluation.evaluate import score_model
 from compile_il.training.fit import fit
 from experiments.ablations.way_points import RECORDINGS, mean_length, record
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from compile_il.config import MissingExtraError
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.evaluation.evaluate import Evaluation, label_fields
 from compile_il.evaluation.metrics import boundary_f1, score_boundaries
@@ -95,10 +96,6 @@ def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: D
         found = fitted.segment(validation.with_labels(), counts)
         choices.append(Choice(baseline, fitted, boundary_f1(found.boundaries, true)))
     return max(choices, key=lambda choice: choice.f1)
-
-
-class MissingExtraError(ImportError):
-    """A library is missing; the message names it, and the extra that brings it."""
 
 
 def import_baseline_library(name: str) -> Any:

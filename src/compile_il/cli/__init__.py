@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from compile_il.cli.console import Interrupted, command_line, mistakes_told, stop, warnings_told
+from compile_il.cli.console import Interrupted, command_line, printed_warnings, stop, user_errors
 from compile_il.cli.data import Generate, Segment
 from compile_il.cli.demo import Demo
 from compile_il.cli.learn import Rl, Train
@@ -50,7 +50,7 @@ def run_program(commands: Any, program: str, description: str, arguments: list[s
         print(f"compile-il {importlib.metadata.version('compile-il')}")
         return
     try:
-        with mistakes_told(), warnings_told():
+        with user_errors(), printed_warnings():
             command = tyro.cli(
                 commands, prog=program, description=description, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
             )

@@ -1,7 +1,4 @@
-"""What the commands share: how they print, fail and stop, and which numbers they refuse.
-
-What the commands that train share: a run that can be interrupted, and words on where it is.
-"""
+"""Prints, fails, stops and resumes for all commands in the same way."""
 
 import contextlib
 import shlex
@@ -16,9 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from compile_il.baselines.base import MissingExtraError
-from compile_il.config import MAX_SEED
-from compile_il.data.segment_counts import CountWarning
+from compile_il.config import MAX_SEED, CompileWarning, MissingExtraError
 
 
 class Interrupted(KeyboardInterrupt):
@@ -68,7 +63,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 
 @contextlib.contextmanager
-def mistakes_told(where: str = "") -> Iterator[None]:
+def user_errors(where: str = "") -> Iterator[None]:
     """A block in which mistakes of the user end the program with one sentence, not with a traceback.
 
     Args:
@@ -85,8 +80,8 @@ def mistakes_told(where: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def warnings_told() -> Iterator[None]:
-    """A block in which each `CountWarning` is printed as one sentence, without a place in the code."""
+def printed_warnings() -> Iterator[None]:
+    """A block in which each warning of this package is printed as one sentence, without a place in the code."""
     show = warnings.showwarning
 
     def tell(
@@ -97,13 +92,13 @@ def warnings_told() -> Iterator[None]:
         out: TextIO | None = None,
         code: str | None = None,
     ) -> None:
-        if issubclass(category, CountWarning):
+        if issubclass(category, CompileWarning):
             say(Console(stderr=True), ("note:", "bold yellow"), f" {message}")
         else:
             show(message, category, file, line, out, code)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", CountWarning)
+        warnings.simplefilter("always", CompileWarning)
         warnings.showwarning = tell  # type: ignore[assignment]
         yield
 

@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import check_numbers, progress_bar, say
-from compile_il.inference.segmenter import Best, Decoder
+from compile_il.config import Best, Decoder
 
 if TYPE_CHECKING:
     from compile_il.data.segments import SegmentRow, Segments

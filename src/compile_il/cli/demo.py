@@ -1,13 +1,7 @@
-"""`compile-il demo`: the whole way once, from demonstrations to skills at work, in a few minutes on two cores.
-
-The folder of a demo: a new one, or one emptied of what an earlier demo left there and of nothing else.
-"""
+"""`compile-il demo`: trains in two worlds, scores on unseen levels, and writes a page for each."""
 
 import dataclasses
-import json
 import shutil
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +9,7 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import Interrupted, check_numbers, say
-from compile_il.data.files import write_atomically
-from compile_il.model.files import CHECKPOINT_FOLDER, CONFIG_FILE, MODEL_FOLDER, RUN_FILE, WEIGHTS_FILE
-from compile_il.training.log import EVENTS_FOLDER, LOG_FILE
+from compile_il.config import TEST_SEED
 
 if TYPE_CHECKING:
     from compile_il.data import Demonstrations
@@ -25,63 +17,9 @@ if TYPE_CHECKING:
 
 
 MARK = "demo.json"
-"""File that says that a demo made the folder: a page of the same name that somebody else wrote is not replaced."""
-
-
+"""File that marks a folder as made by a demo, so that no other folder is cleared."""
 RESULT_FILE = "result.json"
 """File with the scores and the time of a demo."""
-
-
-OF_A_WORLD = (
-    RUN_FILE,
-    LOG_FILE,
-    f"{EVENTS_FOLDER}/events.*",
-    f"{CHECKPOINT_FOLDER}/*",
-    f"{MODEL_FOLDER}/{CONFIG_FILE}",
-    f"{MODEL_FOLDER}/{WEIGHTS_FILE}",
-    "unseen-*-tasks.npz",
-    ".*.part*",
-)
-"""Patterns of files that a demo writes into each world's folder; the last is of what a killed one was writing."""
-
-
-def open_demo_folder(folder: Path, worlds: Iterable[str], pages: Iterable[Path], *, overwrite: bool) -> None:
-    """Makes the folder of a demo; what is in it must be a demo's, and is deleted only if that is allowed.
-
-    Args:
-      folder: the folder of the demo.
-      worlds: names of the worlds, each of which has a folder in it.
-      pages: paths of the reports in it.
-      overwrite: whether an earlier demo may be replaced.
-    """
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise NotADirectoryError(f"{folder} is not a folder: name another one with --out.")
-    worlds, files = list(worlds), [MARK, RESULT_FILE, *(page.name for page in pages), ".*.part*"]
-    if folder.exists() and any(folder.iterdir()):
-        _check_ours(folder, [*files, *(f"{world}/{name}" for world in worlds for name in OF_A_WORLD)])
-        if not overwrite:
-            raise FileExistsError(f"{folder} holds a demo: pass --overwrite to replace it, or name another with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    for entry in folder.iterdir():
-        if entry.name in worlds or entry.name.endswith(".part"):
-            shutil.rmtree(entry)
-        elif entry.is_file() and entry.name != MARK:
-            entry.unlink()
-    with write_atomically(folder / MARK) as temporary:
-        temporary.write_text(json.dumps({"worlds": worlds}) + "\n")
-
-
-def _check_ours(folder: Path, patterns: list[str]) -> None:
-    """Raises an error if anything in the folder, however deep, is not what a demo writes."""
-    marked = (folder / MARK).exists()
-    for path in sorted(folder.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            continue  # what is in it counts
-        name = path.relative_to(folder).as_posix()
-        known = any(fnmatchcase(name, pattern) for pattern in patterns)
-        if not (marked and known) or path.is_symlink():
-            raise FileExistsError(f"{path} was written by no demo: move it away, or name another folder with --out.")
-
 
 DEMO_WORLDS: dict[str, dict[str, Any]] = {
     "grid-pickup": {"num_skills": 32, "num_iterations": 1000},
@@ -123,12 +61,28 @@ class Demo:
         check_numbers(self.num_demos, self.seed)
         if self.num_iterations is not None and self.num_iterations < 1:
             raise ValueError(f"--num-iterations is {self.num_iterations}: use at least 1.")
-        open_demo_folder(self.out, DEMO_WORLDS, map(self._page, DEMO_WORLDS), overwrite=self.overwrite)
+        self._clear_folder()
         try:
             self._run_worlds(console)
         except KeyboardInterrupt as interrupt:
             more = [] if self.overwrite else ["--overwrite"]
             raise Interrupted("before the demo was complete. To start it again", more) from interrupt
+
+    def _clear_folder(self) -> None:
+        """Makes the folder, or deletes an earlier demo in it; refuses a folder that no demo made."""
+        if self.out.is_symlink() or (self.out.exists() and not self.out.is_dir()):
+            raise NotADirectoryError(f"{self.out} is not a folder: name another one with --out.")
+        if self.out.exists() and any(self.out.iterdir()):
+            if not (self.out / MARK).exists():
+                raise FileExistsError(f"{self.out} was not made by a demo: name another folder with --out.")
+            if not self.overwrite:
+                raise FileExistsError(
+                    f"{self.out} holds a demo: pass --overwrite to replace it, or name another with --out."
+                )
+            for folder in filter(Path.exists, (self.out / world for world in DEMO_WORLDS)):
+                shutil.rmtree(folder)
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / MARK).touch()
 
     def _run_worlds(self, console: Console) -> None:
         from compile_il.cli.show import score_table
@@ -182,7 +136,6 @@ class Demo:
 
     def _unseen(self, world: str, tasks: int) -> "Demonstrations":
         """Makes the very demonstrations that `evaluate` scores, and saves them in a file."""
-        from compile_il.evaluation.evaluate import TEST_SEED
         from compile_il.worlds.demonstrate import demonstrate
 
         demos = demonstrate(world, num_demos=self.num_demos, num_tasks=tasks, seed=TEST_SEED)

@@ -14,7 +14,6 @@ from rich.console import Console
 from compile_il.cli.console import resumable, say, say_where
 from compile_il.config import Config
 from compile_il.rl.config import AgentConfig
-from compile_il.worlds.grid import NUM_RL_STEPS
 
 if TYPE_CHECKING:
     from compile_il.data import Demonstrations
@@ -144,7 +143,7 @@ class Rl:
     """Number of tasks in each level."""
     reward: Literal["dense", "sparse"] = "dense"
     """dense: 1 for each task; sparse: 1 where all are done."""
-    max_steps: int = NUM_RL_STEPS
+    max_steps: int = 50
     """Steps after which an episode is cut."""
     resume: bool = False
     """Go on with the run in the folder --out, from its last checkpoint."""

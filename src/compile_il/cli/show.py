@@ -15,15 +15,11 @@ from rich.table import Table
 
 from compile_il.cli.console import check_numbers, say
 from compile_il.cli.data import BestOption, DecoderOption, SegmentOption, WorldName
-from compile_il.config import MAX_SEED
-from compile_il.evaluation.evaluate import TEST_SEED, Evaluation
-from compile_il.evaluation.results import LABEL_HEADINGS, SCORE_HEADINGS
-from compile_il.worlds import make_world, with_num_tasks
-from compile_il.worlds.grid import ACTION_NAMES
-from compile_il.worlds.text import OBJECT_LETTERS
+from compile_il.config import MAX_SEED, TEST_SEED
 
 if TYPE_CHECKING:
     from compile_il.data import Demonstrations
+    from compile_il.evaluation.evaluate import Evaluation
     from compile_il.evaluation.metrics import Scores
     from compile_il.rl.player import Player, PlayerScores
     from compile_il.worlds import World
@@ -111,6 +107,8 @@ class Evaluate:
 
     def _worlds(self, trained_in: str | None) -> "dict[str, World]":
         """Returns the world with task lists of each length, by name."""
+        from compile_il.worlds import make_world, with_num_tasks
+
         name = self.world or trained_in
         if name is None:
             raise ValueError(
@@ -123,8 +121,10 @@ class Evaluate:
         return {"num_tasks": list(self.num_tasks), "num_demos": self.num_demos, "test_seed": self.seed}
 
 
-def score_table(scores: dict[str, Evaluation], paper: dict[str, str] | None = None) -> Table:
+def score_table(scores: "dict[str, Evaluation]", paper: dict[str, str] | None = None) -> Table:
     """Returns scores in per cent, a column per set of levels; the paper's boundary accuracy below ours, if given."""
+    from compile_il.evaluation.results import LABEL_HEADINGS, SCORE_HEADINGS
+
     table = Table("per cent")
     for name in scores:
         table.add_column(name.replace(", ", "\n"), justify="right")
@@ -265,6 +265,9 @@ def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
 def show_episode(player: "Player", seed: int, console: Console) -> None:
     """Prints one episode as text: each option that is drawn, and where it led."""
     import numpy as np
+
+    from compile_il.worlds.grid import ACTION_NAMES
+    from compile_il.worlds.text import OBJECT_LETTERS
 
     env, rng = player.make_env("ansi"), np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)

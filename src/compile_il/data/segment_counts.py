@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from compile_il.config import CompileWarning
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
 from compile_il.data.validation import DemonstrationError
@@ -27,7 +28,7 @@ _FEW = 8
 """Most entries of a list that an error shows."""
 
 
-class CountWarning(UserWarning):
+class CountWarning(CompileWarning):
     """Warns that demonstrations seem to have other numbers of segments than were found."""
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Integer, Shaped
 
+from compile_il.config import CompileError, CompileWarning
 from compile_il.data.ragged import Ragged, Storage
 
 LEAST_STEPS = 100
@@ -74,11 +75,11 @@ MOST_LIKE_DISCRETE = 100
 RENUMBER = "renumber them from 0 with np.unique(values, return_inverse=True), over all episodes at once"
 
 
-class DemonstrationError(ValueError):
+class DemonstrationError(CompileError):
     """Demonstrations that cannot be right. The message says what is wrong, where, and what to do."""
 
 
-class ActionWarning(UserWarning):
+class ActionWarning(CompileWarning):
     """Warns that actions seem to be discrete, and are taken for continuous."""
 
 

@@ -5,22 +5,16 @@ from typing import Any, Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from compile_il.config import TEST_SEED, Best, Decoder
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.segment_counts import whole_counts
 from compile_il.data.segments import Segments
 from compile_il.evaluation.execute import reconstruct, run_all
 from compile_il.evaluation.metrics import Labels, Scores, score, score_labels, step_labels, unknown_truth
-from compile_il.inference.segmenter import Best, Decoder
 from compile_il.model.model import Model, SegmentCount
 from compile_il.worlds import World, make_world, with_num_tasks
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
 from compile_il.worlds.world import key_of
-
-VALIDATION_SEED = 1_000_003
-"""Seed of the levels on which settings are chosen."""
-TEST_SEED = 11_000_027
-"""Seed of the levels for scores that are reported; docs/results.md says which choices have seen them. Older result
-files are on those of seed 4,000,037."""
 
 
 class Evaluation(NamedTuple):

@@ -5,7 +5,7 @@ From networks and a batch to segmentations: by summing over all of them, or by t
 
 import functools
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 from numpy.typing import NDArray
 
+from compile_il.config import Best
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch, Cost, alike_in_length, rounded_batch, rows_filled_up
 from compile_il.data.segments import Segments, join_segments
@@ -30,13 +31,6 @@ from compile_il.inference.relaxed.recognition import Readout
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import Supervision, supervision_of_batch
 from compile_il.networks.policies import SkillPolicies
-
-Decoder = Literal["exact", "recognition"]
-"""How to segment: by summing over all segmentations, or by relaxed training's recognition model, segment by segment."""
-
-
-Best = Literal["boundaries", "path"]
-"""What to return: boundaries of which most can be expected to be right, or the most probable path (Viterbi)."""
 
 
 class Found(NamedTuple):

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from compile_il.config import NO_COUNTS, Config, SegmentCounts
+from compile_il.config import NO_COUNTS, CompileError, Config, SegmentCounts
 from compile_il.data.files import write_atomically
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.engines import new_skills
@@ -52,7 +52,7 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 Tree = TypeVar("Tree")
 
 
-class ModelError(ValueError):
+class ModelError(CompileError):
     """Model files that cannot be read; the message names the file and says what to do."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.config import NO_COUNTS, Config, SegmentCounts
+from compile_il.config import NO_COUNTS, Best, Config, Decoder, SegmentCounts
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch, cost_of
 from compile_il.data.demonstrations import not_demonstrations
@@ -24,15 +24,7 @@ from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.exact.skills import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import check_usable
-from compile_il.inference.segmenter import (
-    Best,
-    Decoder,
-    Found,
-    decode_by_recognition,
-    decode_exactly,
-    draw_exactly,
-    segment_in_chunks,
-)
+from compile_il.inference.segmenter import Found, decode_by_recognition, decode_exactly, draw_exactly, segment_in_chunks
 from compile_il.model.running import AnySkills, Code, RunningSkill, begin_skill
 from compile_il.worlds.world import key_of
 

@@ -4,14 +4,14 @@ import dataclasses
 import difflib
 from typing import Any, Literal, Self, get_args
 
-from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, Range, check_settings, setting
+from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, CompileError, Range, check_settings, setting
 
 AgentKind = Literal["hierarchical", "low-level", "bc"]
 """Kinds of agents in the paper: with skills, without, and with skills that are whole demonstrations."""
 DISCOUNT = Range("a number above 0, and at most 1", above=0, most=1)
 
 
-class HierarchyError(ValueError):
+class HierarchyError(CompileError):
     """Error for settings, skills or a world that do not go together; the message says what to change."""
 
 

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from compile_il.config import changed
-from compile_il.evaluation.evaluate import VALIDATION_SEED
+from compile_il.config import VALIDATION_SEED, changed
 from compile_il.model.files import CHECKPOINT_FOLDER, named_leaves
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig, HierarchyError

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
-from compile_il.evaluation.evaluate import TEST_SEED
+from compile_il.config import TEST_SEED
 from compile_il.model import files as model_files
 from compile_il.model.files import AGENT_FOLDER, ModelError, fill_shapes, load_arrays, no_model, save_arrays
 from compile_il.model.model import Model

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 import numpy as np
 
+from compile_il.config import CompileError
 from compile_il.data.files import write_atomically
 from compile_il.model.files import map_named, named_leaves
 
@@ -27,7 +28,7 @@ SUMS_FILE = "sums.json"
 State = TypeVar("State")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(CompileError):
     """A checkpoint that cannot be read or written; the message names it and says what to do."""
 
 

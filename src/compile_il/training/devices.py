@@ -19,13 +19,13 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from compile_il.config import ConfigError
+from compile_il.config import CompileError, ConfigError
 
 SHARES = "shares"
 """The name of the mesh's only axis."""
 
 
-class HostError(ValueError):
+class HostError(CompileError):
     """Hosts that cannot train together; the message says why, and which ones."""
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compile_il.config import Config, given_config
+from compile_il.config import CompileError, Config, given_config
 from compile_il.data import Demonstrations
 from compile_il.data.segment_counts import CountWarning, labelled_counts
 from compile_il.evaluation.metrics import boundary_accuracy
@@ -54,7 +54,7 @@ NUM_CHECKS = 20
 """Most times that a training scores held-out demonstrations for its progress bar and its log."""
 
 
-class TrainingError(ValueError):
+class TrainingError(CompileError):
     """Training that cannot continue; the message says what to change."""
 
     @classmethod

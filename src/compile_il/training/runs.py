@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
+from compile_il.config import CompileError
 from compile_il.data.files import write_atomically
 from compile_il.model.files import MODEL_FOLDER, RUN_FILE
 from compile_il.training.log import LOG_FILE
@@ -66,7 +67,7 @@ class Settings(Protocol):
         """Builds settings from what `to_json` returned."""
 
 
-class RunError(ValueError):
+class RunError(CompileError):
     """A run that cannot be started or resumed there; the message says what to do."""
 
 

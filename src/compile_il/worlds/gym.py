@@ -267,21 +267,6 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
         return speeds
 
 
-def register() -> None:
-    """Makes the environments known to `gymnasium.make`; importing `compile_il` does this."""
-    for name, entry_point, options in (
-        ("GridPickup", "gym:GridEnv", {"kind": "pickup"}),
-        ("GridVisit", "gym:GridEnv", {"kind": "visit"}),
-        ("GridPickupWindow", "gym:GridEnv", {"kind": "pickup", "window": 5}),
-        ("GridVisitWindow", "gym:GridEnv", {"kind": "visit", "window": 5}),
-        ("Reacher", "gym:ReacherEnv", {}),
-        ("ReacherMujoco", "reacher_mujoco:MujocoReacherEnv", {}),
-    ):
-        identifier = f"CompILE/{name}-v0"
-        if identifier not in gymnasium.registry:
-            gymnasium.register(identifier, entry_point=f"compile_il.worlds.{entry_point}", kwargs=options)
-
-
 def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
     """Gymnasium environment of a given grid world, which may be of a class of your own."""
     if not isinstance(world, GridWorld):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, Shaped
 
-from compile_il.config import MAX_SEED
+from compile_il.config import MAX_SEED, CompileError
 
 Reward = Literal["dense", "sparse"]
 
@@ -29,7 +29,7 @@ def key_of(seed: int | Integer[Array, ""]) -> PRNGKeyArray:
     return jax.random.key(seed, impl=KEY_KIND)
 
 
-class WorldError(ValueError):
+class WorldError(CompileError):
     """Options of a world that cannot work; the message says what to change."""
 
 

@@ -12,9 +12,8 @@ from compile_il.baselines.base import Baseline, Cuts
 from compile_il.baselines.change_points import ChangePoints, EqualCuts
 from compile_il.baselines.features import views_for
 from compile_il.baselines.hmm import HiddenMarkov
-from compile_il.config import Config
+from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.paper import classic as older
 from experiments.paper.classic import OlderPart, candidates, compare

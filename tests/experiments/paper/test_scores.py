@@ -12,8 +12,8 @@ import pytest
 
 from compile_il.baselines.base import evaluate_cuts
 from compile_il.baselines.learned import SurprisalCuts, surprisal_settings, without_end
-from compile_il.config import Config
-from compile_il.evaluation.evaluate import TEST_SEED, VALIDATION_SEED, Evaluation, evaluate
+from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
+from compile_il.evaluation.evaluate import Evaluation, evaluate
 from compile_il.model.model import Model
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.paper import parts

@@ -11,6 +11,7 @@ import pytest
 
 import compile_il as cil
 from compile_il.config import Config, ConfigError, SegmentCounts
+from compile_il.data import DemonstrationError
 from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
 from compile_il.data.spaces import scaling_of, space_of
@@ -74,7 +75,7 @@ def test_what_labels_tell_is_found(model: cil.Model) -> None:
     for i in range(4):
         assert found.skills[i].tolist() == codes[i]
     assert 1 <= len(found.skills[4]) <= 3
-    with pytest.raises(cil.DemonstrationError, match="demonstration 0 give codes of 2 segments, and there are 3"):
+    with pytest.raises(DemonstrationError, match="demonstration 0 give codes of 2 segments, and there are 3"):
         model.segment(listed, 3)
     inner_cuts = [[3, 4], [2, 7], [1], [], []]
     boundaries = [np.isin(np.arange(n), inner).astype(int) for n, inner in zip(LENGTHS, inner_cuts, strict=True)]
@@ -102,13 +103,13 @@ def test_labels_of_some_leave_others_as_they_are() -> None:
 def test_zeros_alone_are_not_ignored() -> None:
     boundaries = [np.full(n, -1) for n in LENGTHS]
     boundaries[1][2:4] = 0
-    with pytest.raises(cil.DemonstrationError, match="demonstration 1 tell 0 of 2 boundaries"):
+    with pytest.raises(DemonstrationError, match="demonstration 1 tell 0 of 2 boundaries"):
         cil.fit(demonstrations().with_labels(boundaries=boundaries), config=CONFIG, progress=False)
 
 
 def test_fewer_labels_than_segments_say_what_to_do() -> None:
     demos = labelled([[3], [2, 4], [1], [4], [6]], [[0, 1], [2, 2, 1], [3, 0], [1, 3], [0, 2]])
-    with pytest.raises(cil.DemonstrationError, match="pass a list as num_segments"):
+    with pytest.raises(DemonstrationError, match="pass a list as num_segments"):
         cil.fit(demos, config=CONFIG, progress=False)
     cil.fit(demos, config=CONFIG, num_segments=[2, 3, 2, 2, 2], progress=False)
 

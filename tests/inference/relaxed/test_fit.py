@@ -12,11 +12,11 @@ import pytest
 
 import compile_il as cil
 from compile_il.config import Config
+from compile_il.data import DemonstrationError
 from compile_il.data.batch import Batch, batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
 from compile_il.data.spaces import scaling_of, space_of
-from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.execute import reconstruct, run_all
 from compile_il.inference.engines import make_losses, new_skills, temperature_at
@@ -289,7 +289,7 @@ def test_gaussian_codes_are_refused_in_words_that_help() -> None:
 def test_labels_that_cannot_be_used_are_refused(labels: dict[str, Any], message: str) -> None:
     demos = Demonstrations.from_arrays([np.zeros((8, 2))], [np.zeros(7, int)], num_actions=2)
     settings = {"codes": "categorical"} | labels.pop("settings", {})
-    with pytest.raises(cil.DemonstrationError, match=message):
+    with pytest.raises(DemonstrationError, match=message):
         cil.fit(demos.with_labels(**labels), config=dataclasses.replace(SMALL, **settings))
 
 
@@ -306,9 +306,9 @@ def test_worlds_that_tell_something_else_are_refused(monkeypatch: pytest.MonkeyP
     """Before anything is compiled."""
     monkeypatch.setattr(sources, "demonstrate", lambda *_, **__: pytest.fail("the world was asked"))
     config = dataclasses.replace(SMALL, supervision="z")
-    with pytest.raises(cil.DemonstrationError, match=r"there are 4 skills: raise num_skills to at least 10"):
+    with pytest.raises(DemonstrationError, match=r"there are 4 skills: raise num_skills to at least 10"):
         cil.fit("grid-pickup", config=config)
-    with pytest.raises(cil.DemonstrationError, match=r"lists have 4 tasks, and num_segments is 3"):
+    with pytest.raises(DemonstrationError, match=r"lists have 4 tasks, and num_segments is 3"):
         cil.fit(make_world("grid-pickup", num_tasks=4), config=config)
 
 
@@ -320,7 +320,7 @@ def test_labels_count_whatever_others_have() -> None:
     cut[1][:] = UNKNOWN
     found = model.segment(demos.with_labels(boundaries=cut), [2, 3])
     assert found.boundaries[0].tolist() == [5]
-    with pytest.raises(cil.DemonstrationError, match=r"demonstration 0 tell 1 of 2 boundaries"):
+    with pytest.raises(DemonstrationError, match=r"demonstration 0 tell 1 of 2 boundaries"):
         model.segment(demos.with_labels(boundaries=cut), 3)
 
 
