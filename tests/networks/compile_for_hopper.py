@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from compile_il.networks.lstm_kernel import Launch, masked_passes
+from compile_il.networks.lstm_kernel import Launch, masked_passes_by_kernel
 
 H200 = """
 gpu_device_info {
@@ -44,7 +44,7 @@ def main() -> None:
 
     def loss(weight: Any, projected: Any, mask: Any, num_real: Any, *, launch: Launch) -> Any:
         own = eqx.tree_at(lambda cell: cell.weight_hh, cell, weight)
-        return jnp.sum(masked_passes(own, projected, mask, num_real, launch=launch, interpret=False))
+        return jnp.sum(masked_passes_by_kernel(own, projected, mask, num_real, launch))
 
     for dtype in (jnp.float32, jnp.bfloat16):
         launch = Launch(weight_dtype=dtype, precision=jax.lax.Precision.DEFAULT)  # as it runs in training

@@ -1,29 +1,38 @@
-"""LSTMs in pieces: one step, and passes over a sequence behind a mask (paper, "RNN state masking")."""
+"""Run LSTMs: single steps, masked passes over sequences, and memories of states and actions.
+
+A pass for a segment hides what came before it (paper, "RNN state masking"): hidden and cell state are multiplied by a
+soft mask after each update, and gradients pass into the mask.
+"""
 
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Float
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from compile_il.networks.embeddings import ALIGNED
 
 
 class LSTMState(NamedTuple):
-    """What an LSTM hands from one step to the next."""
+    """Hidden and cell state of an LSTM."""
 
     hidden: Float[Array, " hidden"]
     cell: Float[Array, " hidden"]
 
 
-def blank_state(cell: eqx.nn.LSTMCell) -> LSTMState:
-    """The state of an LSTM that has read nothing yet: zeros."""
+def zero_state(cell: eqx.nn.LSTMCell) -> LSTMState:
+    """Returns the state of an LSTM that has read nothing yet."""
     return LSTMState(jnp.zeros((cell.hidden_size,)), jnp.zeros((cell.hidden_size,)))
 
 
+def state_dtype(inputs: Float[Array, "..."]) -> DTypeLike:
+    """Returns the type of states and logits, which stay in single precision where networks compute in half."""
+    return jnp.promote_types(inputs.dtype, jnp.float32)
+
+
 def project(cell: eqx.nn.LSTMCell, inputs: Float[Array, "*times input"]) -> Float[Array, "*times gates"]:
-    """What the inputs add to the gates: the same in every pass over a demonstration, so computed once for all.
+    """Computes what inputs add to the gates: the same in every pass over a demonstration, so once for all.
 
     The bias is a column of the matrix: its gradient as a sum, apart from the product, reads as much as the product.
     """
@@ -31,11 +40,6 @@ def project(cell: eqx.nn.LSTMCell, inputs: Float[Array, "*times input"]) -> Floa
     bias = jnp.pad(cell.bias[:, None], ((0, 0), (0, ALIGNED - 1)))
     one = jnp.broadcast_to(jnp.eye(1, ALIGNED, dtype=inputs.dtype)[0], (*inputs.shape[:-1], ALIGNED))
     return jnp.concatenate([inputs, one], axis=-1) @ jnp.concatenate([cell.weight_ih, bias], axis=1).T
-
-
-def state_dtype(inputs: Float[Array, "..."]) -> DTypeLike:
-    """Type of states and logits, which stay in single precision where networks compute in half."""
-    return jnp.promote_types(inputs.dtype, jnp.float32)
 
 
 def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, " gates"]) -> LSTMState:
@@ -46,26 +50,87 @@ def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, "
     return LSTMState(jax.nn.sigmoid(out) * jnp.tanh(memory), memory)
 
 
+def update_memory(
+    cell: eqx.nn.LSTMCell,
+    state: LSTMState | None,
+    embedded: Float[Array, " hidden"],
+    previous_action: Float[Array, " width"],
+) -> LSTMState:
+    """Adds an embedded observation, and the action that led to it; at the first, the state is None and the action 0."""
+    inputs = jnp.concatenate([embedded, previous_action.astype(embedded.dtype)])
+    return lstm_step(cell, state or zero_state(cell), project(cell, inputs))
+
+
+def memory_in_segments(
+    cell: eqx.nn.LSTMCell,
+    embedded: Float[Array, "B times hidden"],
+    actions: Float[Array, "B times width"],
+    masks: Float[Array, "B M times"],
+    lengths: Int[Array, " B"],
+) -> Float[Array, "B M times memory"]:
+    """Computes the memory at each time of each segment, with the passes of all segments at once.
+
+    Args:
+      cell: the LSTM.
+      embedded: embedded frames.
+      actions: the action taken at each time, as a vector.
+      masks: mask_i(t), that no earlier segment explains time t.
+      lengths: number of steps of each demonstration.
+    """
+    own = masks[..., None] * actions[:, None]  # actions of earlier segments are hidden too
+    previous = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
+    seen = jnp.broadcast_to(embedded[:, None], (*masks.shape, embedded.shape[-1]))
+    inputs = jnp.concatenate([seen, previous], axis=-1).reshape(-1, masks.shape[-1], cell.input_size)
+    num_real = jnp.repeat(lengths + 1, masks.shape[1])
+    encodings = masked_passes(cell, project(cell, inputs), masks.reshape(-1, masks.shape[-1]), num_real)
+    return encodings.reshape(*masks.shape, cell.hidden_size)
+
+
+def masked_passes(
+    cell: eqx.nn.LSTMCell,
+    projected: Float[Array, "B times gates"],
+    mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
+) -> Float[Array, "B times hidden"]:
+    """Computes the outputs of `masked_passes_by_scan`, by a GPU kernel where there is one for this device and cell.
+
+    Args:
+      cell: the LSTM; under `vmap` each member may have its own.
+      projected: inputs that `project` has brought to the gates.
+      mask: 1 where the segment may see a time, 0 where it is hidden from it.
+      num_real: number of real times of each row. Outputs at the others are finite and mean nothing, and their
+        gradients must be zero.
+    """
+    if on_hopper():
+        try:  # the kernel is written in an experimental part of JAX, which not every build and version has
+            from compile_il.networks import lstm_kernel
+        except ImportError:
+            pass
+        else:
+            if lstm_kernel.suits(cell):
+                return lstm_kernel.masked_passes_by_kernel(cell, projected, mask, num_real)
+    return masked_passes_by_scan(cell, projected, mask)
+
+
+def on_hopper() -> bool:
+    """Whether the default device is a Hopper GPU."""
+    return jax.default_backend() == "gpu" and str(jax.devices()[0].compute_capability).startswith("9.")
+
+
 def masked_passes_by_scan(
     cell: eqx.nn.LSTMCell, projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
 ) -> Float[Array, "B times hidden"]:
-    """LSTM outputs of each row, with hidden and cell state multiplied by the mask after each update.
+    """Computes the outputs of each row, with hidden and cell state multiplied by the mask after each update.
 
-    What lies before the segment is hidden from it, and gradients still pass into the mask. The gradient is written out:
-    what automatic differentiation does at every step, the gradient of the weights, is one product at the end; and
-    nothing is saved twice. On processors that takes up to half of the time away.
-
-    Args:
-      cell: the network.
-      projected: inputs that have been brought to the gates, by `project`.
-      mask: 1 where the segment may see a time, 0 where it is hidden from it.
+    The gradient is written out: what automatic differentiation does at every step, the gradient of the weights, is one
+    product at the end, and nothing is saved twice. On processors that takes up to half of the time away.
     """
     states = state_dtype(projected)
     return _scan(cell.weight_hh.astype(states), projected.astype(states), mask).astype(projected.dtype)
 
 
 class _Saved(NamedTuple):
-    """What the gradient needs of each step; gates are those after their nonlinearities."""
+    """Values that the gradient needs of each step; gates are those after their nonlinearities."""
 
     weight: Float[Array, "gates hidden"]
     mask: Float[Array, "times B"]

@@ -1,19 +1,15 @@
-"""The masked LSTM of the recognition model for a whole batch, as one GPU kernel each way instead of one for each step.
+"""Run the masked LSTM for a whole batch as one GPU kernel each way, on Hopper GPUs; `networks.lstm` chooses it.
 
-The recognition model multiplies hidden and cell state by a soft mask after each update, and learns through that mask.
-No public fused LSTM does that (cuDNN knows only lengths), and a scan launches its small kernels anew for every step,
-so that a GPU spends most of the time between them. What does not recur stays with XLA, as one large product each: the
-projection of the inputs before, and the gradient of the recurrent weights after.
-
-The kernels themselves are in `lstm_kernels`. Other devices, and sizes that do not suit them, get the scan instead.
-
-The kernels of `fused_lstm`: what one program does, forwards and backwards through all times of its rows.
+No public fused LSTM multiplies its states by a soft mask and learns through it (cuDNN knows only lengths), and a scan
+launches its small kernels anew for every step, so that a GPU spends most of the time between them. What does not recur
+stays with XLA, as one large product each: the projection of the inputs before, and the gradient of the recurrent
+weights after.
 
 A team of programs takes a block of rows through all times. Each has a share of the hidden units, whose recurrent
-weights it loads once and keeps in shared memory, since those of all units would not fit; at every step it needs of the
-others what they just computed for their units. That travels through the arrays that the kernel gives anyway, in the L2
-cache. They begin as infinity, which is never stored: whoever reads one reads again. So no flags and no fences are
-needed, since each number tells for itself whether it is there.
+weights it loads once and keeps in shared memory, since those of all units would not fit; at every step it needs what
+the others just computed for their units. That travels through the arrays that the kernel returns, in the L2 cache.
+They begin as infinity, which is never stored: a program that reads infinity reads again. So no flags and no fences are
+needed.
 
 Programs that wait for each other must run together, and a GPU runs them in an order that nobody promises. So a program
 draws a ticket when it starts, and tickets make the teams: of those that have started, all but the last few are in
@@ -22,7 +18,8 @@ full teams, which come to an end and make room. A GPU that runs as many programs
 A team stops where the longest of its rows ends. Rows are dealt out from the longest to the shortest, so that most
 teams stop early, and those that come last are short.
 
-Written in Pallas for its Triton backend and for the products of Hopper GPUs.
+Written in Pallas for its Triton backend and for the products of Hopper GPUs. Where a build or version of JAX lacks a
+part of that, this module cannot be imported, and LSTMs run by scan.
 """
 
 import functools
@@ -34,21 +31,33 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.experimental.pallas.triton import CompilerParams, approx_tanh, atomic_add, elementwise_inline_asm, load
 from jaxtyping import Array, DTypeLike, Float, Int
-
-from compile_il.networks.lstm import masked_passes_by_scan
 
 SMALLEST_DOT = 16
 """Fewest rows and columns of the blocks that Triton multiplies."""
 
-
 HOPPER_DOT = 64
 """Fewest rows on the left of Hopper's own products."""
-
 
 PART_BYTES = 32 * 1024
 """Bytes that a program reads of the others at once on the way back; more would spill registers."""
 
+LARGEST_HIDDEN = 256
+"""Most hidden units that the kernels run, the most that were tried; more would need larger teams."""
+
+ROWS = 16, 32, 64
+"""Numbers of rows of the batch that a team may take; more would spill registers."""
+
+NUM_PROGRAMS = 198
+"""Most programs of a launch, unless even the largest blocks of rows take more. An H100 or H200 runs 132 at a time, one
+on each multiprocessor for want of shared memory; others find room when the first teams stop."""
+
+WEIGHT_BYTES = 128 * 1024
+"""Bytes of recurrent weights that a program keeps in its shared memory, which is 227 KiB."""
+
+LARGEST = float(jnp.finfo(jnp.bfloat16).max)
+"""Largest number stored, in place of all above it, since infinity says that nothing has been stored."""
 
 FAST_SIGMOID = """{
 .reg .f32 t;
@@ -60,12 +69,8 @@ rcp.approx.ftz.f32 $0, t;
 """The sigmoid of x, as 1 / (1 + 2^(-x log2 e)), in PTX."""
 
 
-LARGEST = float(jnp.finfo(jnp.bfloat16).max)
-"""Largest number stored, in place of all above it, since infinity says that nothing has been stored."""
-
-
 class Launch(NamedTuple):
-    """How the kernels run; rows and team come in powers of two, and 0 leaves them to `masked_passes`."""
+    """How the kernels run; rows and team come in powers of two, and 0 leaves them to `masked_passes_by_kernel`."""
 
     rows: int = 0
     """Rows of the batch for each team."""
@@ -77,7 +82,146 @@ class Launch(NamedTuple):
     """Precision of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
     interpret: bool = False
     """Whether to run without a GPU, slowly and one program after the other: only teams of one, unless there is but one
-    time. Set by `masked_passes`."""
+    time."""
+
+
+def suits(cell: eqx.nn.LSTMCell) -> bool:
+    """Whether the kernels can run an LSTM cell of this size and type."""
+    size, dtype = cell.hidden_size, cell.weight_hh.dtype
+    return SMALLEST_DOT <= size <= LARGEST_HIDDEN and size.bit_count() == 1 and dtype in (jnp.float32, jnp.bfloat16)
+
+
+def masked_passes_by_kernel(
+    cell: eqx.nn.LSTMCell,
+    projected: Float[Array, "B times gates"],
+    mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
+    launch: Launch | None = None,
+) -> Float[Array, "B times hidden"]:
+    """Computes `lstm.masked_passes` of a cell that `suits`; gradients go into inputs, mask and recurrent weights."""
+    launch = Launch(weight_dtype=cell.weight_hh.dtype) if launch is None else launch
+    num_bytes = cell.weight_hh.size * jnp.dtype(launch.weight_dtype).itemsize
+    team = launch.team or (1 if launch.interpret else max(1, num_bytes // WEIGHT_BYTES))
+    return _recur(cell.weight_hh, projected, mask, num_real, launch._replace(team=team))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _recur(
+    weight: Float[Array, "gates hidden"],
+    projected: Float[Array, "B times gates"],
+    mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
+    launch: Launch,
+) -> Float[Array, "B times hidden"]:
+    outs = [_Out(weight.shape[1], launch.weight_dtype)]
+    return _call(_forward, weight, (num_real, projected, mask), outs, launch)[0].astype(projected.dtype)
+
+
+class _Saved(NamedTuple):
+    """Values that the gradient needs of each step; gates are those after their nonlinearities."""
+
+    weight: Float[Array, "gates hidden"]
+    num_real: Int[Array, " B"]
+    mask: Float[Array, "B times"]
+    hidden: Float[Array, "B times hidden"]
+    memory: Float[Array, "B times hidden"]
+    gates: Float[Array, "B times gates"]
+
+
+def _recur_and_save(
+    weight: Float[Array, "gates hidden"],
+    projected: Float[Array, "B times gates"],
+    mask: Float[Array, "B times"],
+    num_real: Int[Array, " B"],
+    launch: Launch,
+) -> tuple[Float[Array, "B times hidden"], _Saved]:
+    num_gates, num_hidden = weight.shape
+    outs = [_Out(num_hidden, launch.weight_dtype), _Out(num_hidden), _Out(num_gates, launch.weight_dtype)]
+    hidden, memory, gates = _call(_forward, weight, (num_real, projected, mask), outs, launch)
+    return hidden.astype(projected.dtype), _Saved(weight, num_real, mask, hidden, memory, gates)
+
+
+def _recur_back(
+    launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]
+) -> tuple[Array, Array, Array, None]:
+    by_rows = saved.num_real, saved.mask, saved.memory, saved.gates, d_hidden
+    outs = [_Out(saved.gates.shape[2], launch.weight_dtype), _Out(launch.team)]
+    d_sums, d_mask = _call(_backward, saved.weight.T, by_rows, outs, launch)
+    hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
+    d_weight = jnp.einsum(
+        "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
+    )
+    # What comes out has the type of what went in: inputs and encodings share theirs.
+    return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2), None
+
+
+_recur.defvjp(_recur_and_save, _recur_back)
+
+
+class _Out(NamedTuple):
+    """Width and type of an array [B, times, width] that a kernel gives."""
+
+    width: int
+    dtype: DTypeLike = jnp.float32
+
+
+def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
+    """Runs a kernel, with programs that await each other's part of the first array that it gives.
+
+    All members of a `vmap` share one launch and its tickets, and their number is known when rows are dealt to teams.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def run(*arrays: Array) -> list[Array]:
+        return _run(kernel, arrays, outs, launch)
+
+    @run.def_vmap
+    def run_members(num_members: int, batched: Sequence[bool], *arrays: Array) -> tuple[list[Array], list[bool]]:
+        own = [
+            x if has else jnp.broadcast_to(x, (num_members, *x.shape)) for x, has in zip(arrays, batched, strict=True)
+        ]
+        found = run(*(x.reshape(-1, *x.shape[2:]) for x in own))
+        return [x.reshape(num_members, -1, *x.shape[1:]) for x in found], [True] * len(outs)
+
+    return [x[0] for x in run(*(x[None] for x in (weight, *by_rows)))]
+
+
+def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
+    """One launch for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...].
+
+    The first of these are the numbers of real times. A kernel is given the rows in the order of these, and the largest
+    of them in each block of rows.
+    """
+    weight, *by_rows = arrays
+    num_cells, num_rows, num_times = by_rows[1].shape[:3]
+    launch = launch._replace(rows=launch.rows or _fewest_rows(num_cells, num_rows, launch.team))
+    padding = -num_rows % launch.rows
+    num_real, *by_rows = [jnp.pad(x, ((0, 0), (0, padding), *((0, 0),) * (x.ndim - 2))) for x in by_rows]
+    order = jnp.argsort(num_real, axis=1, descending=True).astype(jnp.int32)
+    longest = jnp.take_along_axis(num_real, order[:, :: launch.rows], axis=1)
+    spans = jnp.clip(longest, 1, num_times).astype(jnp.int32)
+    shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, out.width), out.dtype) for out in outs]
+    if max(math.prod(shape.shape) for shape in shapes) >= 2**31:  # where the kernels' numbers end
+        raise ValueError(
+            f"{num_cells} x {num_rows} rows of {num_times} times are too many for one launch: make batch_size smaller."
+        )
+    num_warps = 4 if launch.rows < 32 else 8
+    awaited, tickets = jnp.full_like(shapes[0], jnp.inf), jnp.zeros((1,), jnp.int32)
+    inputs = weight.astype(launch.weight_dtype), order, spans, *by_rows, awaited, tickets
+    _, *found = pl.pallas_call(
+        functools.partial(kernel, launch=launch),
+        out_shape=[jax.ShapeDtypeStruct(tickets.shape, tickets.dtype), *shapes],
+        grid=(num_cells * shapes[0].shape[1] // launch.rows * launch.team,),
+        input_output_aliases={len(inputs) - 1: 0, len(inputs) - 2: 1},
+        compiler_params=None if launch.interpret else CompilerParams(num_warps=num_warps, num_stages=1),
+        interpret=launch.interpret,
+    )(*inputs)
+    return [x[:, :num_rows] for x in found]
+
+
+def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
+    """Fewest rows for each team with which programs are not too many, since fewer rows take less time for each step."""
+    return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))
 
 
 class _Share(NamedTuple):
@@ -101,7 +245,7 @@ class _Share(NamedTuple):
 
 
 def _draw_share(tickets: Any, order: Any, spans: Any, num_hidden: int, launch: Launch) -> _Share:
-    ticket = pl.program_id(0) if launch.interpret else _triton().atomic_add(tickets, (0,), jnp.int32(1))
+    ticket = pl.program_id(0) if launch.interpret else atomic_add(tickets, (0,), jnp.int32(1))
     team, number = ticket // launch.team, ticket % launch.team
     # The first blocks of all cells come before their second ones: what takes longest begins first.
     num_cells, width = spans.shape[0], num_hidden // launch.team
@@ -116,20 +260,9 @@ def _draw_share(tickets: Any, order: Any, spans: Any, num_hidden: int, launch: L
     )
 
 
-def forward(
-    weight: Any,
-    order: Any,
-    spans: Any,
-    projected: Any,
-    mask: Any,
-    _: Any,
-    __: Any,
-    tickets: Any,
-    hiddens: Any,
-    *saved: Any,
-    launch: Launch,
-) -> None:
-    """Runs all steps for one block of rows and one share of the units; arguments are references to whole arrays."""
+def _forward(*arrays: Any, launch: Launch) -> None:
+    """Runs all steps for one block of rows and one share of the units, with references to whole arrays."""
+    weight, order, spans, projected, mask, _, _, tickets, hiddens, *saved = arrays
     num_times, num_hidden = hiddens.shape[2:]
     share = _draw_share(tickets, order, spans, num_hidden, launch)
     at, units, gates, turn = share.at, share.units, share.gates, share.turn
@@ -167,26 +300,13 @@ def forward(
     jax.lax.fori_loop(share.num_times, num_times, leave_blank, None)
 
 
-def backward(
-    transposed: Any,
-    order: Any,
-    spans: Any,
-    mask: Any,
-    memories: Any,
-    activations: Any,
-    d_hiddens: Any,
-    _: Any,
-    __: Any,
-    tickets: Any,
-    d_sums: Any,
-    d_mask: Any,
-    launch: Launch,
-) -> None:
-    """Runs the gradient as `forward` runs, from the last step to the first; `d_` is the gradient of what follows.
+def _backward(*arrays: Any, launch: Launch) -> None:
+    """Runs the gradient as `_forward` runs, from the last step to the first; `d_` is the gradient of what follows.
 
     With m the mask, C = f c_tm1 + i g and H = o tanh C the states before it: dH = m dh, dC = m dc + o (1 - tanh² C) dH,
     and dm = Σ dh H + dc C.
     """
+    transposed, order, spans, mask, memories, activations, d_hiddens, _, _, tickets, d_sums, d_mask = arrays
     num_times, num_hidden = d_hiddens.shape[2:]
     share = _draw_share(tickets, order, spans, num_hidden, launch)
     at, units, gates, turn = share.at, share.units, share.gates, share.turn
@@ -254,7 +374,7 @@ def _store(states: Any, index: Any, value: Array) -> None:
 
 def _read(states: Any, index: Any, launch: Launch) -> Array:
     """Reads what other programs store, or infinity; past the L1 cache, which would not notice."""
-    return states[index] if launch.interpret else _triton().load(states.at[index], volatile=True)
+    return states[index] if launch.interpret else load(states.at[index], volatile=True)
 
 
 def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
@@ -289,206 +409,12 @@ def _sigmoid(x: Array, launch: Launch) -> Array:
     if launch.weight_dtype == jnp.bfloat16:
         return 0.5 + 0.5 * _tanh(0.5 * x, launch)
     shape = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
-    return _triton().elementwise_inline_asm(
-        FAST_SIGMOID, args=[x], constraints="=f,f", pack=1, result_shape_dtypes=shape
-    )[0]
+    return elementwise_inline_asm(FAST_SIGMOID, args=[x], constraints="=f,f", pack=1, result_shape_dtypes=shape)[0]
 
 
 def _tanh(x: Array, launch: Launch) -> Array:
     if launch.interpret:
         return jnp.tanh(x)
     if launch.weight_dtype == jnp.bfloat16:
-        return _triton().approx_tanh(x)
+        return approx_tanh(x)
     return 2 * _sigmoid(2 * x, launch) - 1
-
-
-def compiler_params(launch: Launch) -> Any:
-    """Returns Triton's parameters for the compiler."""
-    return _triton().CompilerParams(num_warps=4 if launch.rows < 32 else 8, num_stages=1)
-
-
-def _triton() -> Any:
-    from jax.experimental.pallas import triton  # not in every build of JAX
-
-    return triton
-
-
-LARGEST_HIDDEN = 256
-"""Most hidden units that the kernels run, the most that were tried; more would need larger teams."""
-
-
-ROWS = 16, 32, 64
-"""Numbers of rows of the batch that a team may take; more would spill registers."""
-
-
-NUM_PROGRAMS = 198
-"""Most programs of a launch, unless even the largest blocks of rows take more. An H100 or H200 runs 132 at a time, one
-on each multiprocessor for want of shared memory; others find room when the first teams stop."""
-
-
-WEIGHT_BYTES = 128 * 1024
-"""Bytes of recurrent weights that a program keeps in its shared memory, which is 227 KiB."""
-
-
-def masked_passes(
-    cell: eqx.nn.LSTMCell,
-    projected: Float[Array, "B times gates"],
-    mask: Float[Array, "B times"],
-    num_real: Int[Array, " B"],
-    *,
-    launch: Launch | None = None,
-    interpret: bool | None = None,
-) -> Float[Array, "B times hidden"]:
-    """As `lstm.masked_passes_by_scan`, with one kernel each way where device and sizes suit it.
-
-    Gradients go into inputs, mask and recurrent weights.
-
-    Args:
-      cell: the LSTM; under `vmap` each member may have its own.
-      projected: inputs that have been brought to the gates, W x + b for each row and time.
-      mask: what both states are multiplied with after each update.
-      num_real: how many times of each row are real. Encodings of the others are finite and mean nothing, and their
-        gradients must be zero.
-      launch: how the kernels run.
-      interpret: False is the kernel and True the same interpreted; None chooses the kernel on a Hopper GPU and else the
-        scan.
-    """
-    if (interpret is None and not on_hopper()) or not suits(cell):
-        return masked_passes_by_scan(cell, projected, mask)
-    launch = Launch(weight_dtype=cell.weight_hh.dtype) if launch is None else launch
-    num_bytes = cell.weight_hh.size * jnp.dtype(launch.weight_dtype).itemsize
-    team = launch.team or (1 if interpret else max(1, num_bytes // WEIGHT_BYTES))
-    return _recur(cell.weight_hh, projected, mask, num_real, launch._replace(team=team, interpret=bool(interpret)))
-
-
-def on_hopper() -> bool:
-    """Whether the kernels can run on the default device, a Hopper GPU."""
-    return jax.default_backend() == "gpu" and str(jax.devices()[0].compute_capability).startswith("9.")
-
-
-def suits(cell: eqx.nn.LSTMCell) -> bool:
-    """Whether the kernels can run an LSTM cell of this size and type."""
-    size = cell.hidden_size
-    return (
-        SMALLEST_DOT <= size <= LARGEST_HIDDEN
-        and size.bit_count() == 1
-        and cell.weight_hh.dtype in (jnp.float32, jnp.bfloat16)
-    )
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _recur(
-    weight: Float[Array, "gates hidden"],
-    projected: Float[Array, "B times gates"],
-    mask: Float[Array, "B times"],
-    num_real: Int[Array, " B"],
-    launch: Launch,
-) -> Float[Array, "B times hidden"]:
-    outs = [_Out(weight.shape[1], launch.weight_dtype)]
-    return _call(forward, weight, (num_real, projected, mask), outs, launch)[0].astype(projected.dtype)
-
-
-class _Saved(NamedTuple):
-    """What the gradient needs of each step; gates are those after their nonlinearities."""
-
-    weight: Float[Array, "gates hidden"]
-    num_real: Int[Array, " B"]
-    mask: Float[Array, "B times"]
-    hidden: Float[Array, "B times hidden"]
-    memory: Float[Array, "B times hidden"]
-    gates: Float[Array, "B times gates"]
-
-
-def _recur_and_save(
-    weight: Float[Array, "gates hidden"],
-    projected: Float[Array, "B times gates"],
-    mask: Float[Array, "B times"],
-    num_real: Int[Array, " B"],
-    launch: Launch,
-) -> tuple[Float[Array, "B times hidden"], _Saved]:
-    num_gates, num_hidden = weight.shape
-    outs = [_Out(num_hidden, launch.weight_dtype), _Out(num_hidden), _Out(num_gates, launch.weight_dtype)]
-    hidden, memory, gates = _call(forward, weight, (num_real, projected, mask), outs, launch)
-    return hidden.astype(projected.dtype), _Saved(weight, num_real, mask, hidden, memory, gates)
-
-
-def _recur_back(
-    launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]
-) -> tuple[Array, Array, Array, None]:
-    by_rows = saved.num_real, saved.mask, saved.memory, saved.gates, d_hidden
-    outs = [_Out(saved.gates.shape[2], launch.weight_dtype), _Out(launch.team)]
-    d_sums, d_mask = _call(backward, saved.weight.T, by_rows, outs, launch)
-    hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
-    d_weight = jnp.einsum(
-        "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
-    )
-    # What comes out has the type of what went in: inputs and encodings share theirs.
-    return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2), None
-
-
-_recur.defvjp(_recur_and_save, _recur_back)
-
-
-class _Out(NamedTuple):
-    """Width and type of an array [B, times, width] that a kernel gives."""
-
-    width: int
-    dtype: DTypeLike = jnp.float32
-
-
-def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
-    """Runs a kernel, with programs that await each other's part of the first array that it gives.
-
-    All members of a `vmap` share one launch and its tickets, and their number is known when rows are dealt to teams.
-    """
-
-    @jax.custom_batching.custom_vmap
-    def run(*arrays: Array) -> list[Array]:
-        return _run(kernel, arrays, outs, launch)
-
-    @run.def_vmap
-    def run_members(num_members: int, batched: Sequence[bool], *arrays: Array) -> tuple[list[Array], list[bool]]:
-        own = [
-            x if has else jnp.broadcast_to(x, (num_members, *x.shape)) for x, has in zip(arrays, batched, strict=True)
-        ]
-        found = run(*(x.reshape(-1, *x.shape[2:]) for x in own))
-        return [x.reshape(num_members, -1, *x.shape[1:]) for x in found], [True] * len(outs)
-
-    return [x[0] for x in run(*(x[None] for x in (weight, *by_rows)))]
-
-
-def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
-    """One launch for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...].
-
-    The first of these are the numbers of real times. A kernel is given the rows in the order of these, and the largest
-    of them in each block of rows.
-    """
-    weight, *by_rows = arrays
-    num_cells, num_rows, num_times = by_rows[1].shape[:3]
-    launch = launch._replace(rows=launch.rows or _fewest_rows(num_cells, num_rows, launch.team))
-    padding = -num_rows % launch.rows
-    num_real, *by_rows = [jnp.pad(x, ((0, 0), (0, padding), *((0, 0),) * (x.ndim - 2))) for x in by_rows]
-    order = jnp.argsort(num_real, axis=1, descending=True).astype(jnp.int32)
-    longest = jnp.take_along_axis(num_real, order[:, :: launch.rows], axis=1)
-    spans = jnp.clip(longest, 1, num_times).astype(jnp.int32)
-    shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, out.width), out.dtype) for out in outs]
-    if max(math.prod(shape.shape) for shape in shapes) >= 2**31:  # where the kernels' numbers end
-        raise ValueError(
-            f"{num_cells} x {num_rows} rows of {num_times} times are too many for one launch: make batch_size smaller."
-        )
-    awaited, tickets = jnp.full_like(shapes[0], jnp.inf), jnp.zeros((1,), jnp.int32)
-    inputs = weight.astype(launch.weight_dtype), order, spans, *by_rows, awaited, tickets
-    _, *found = pl.pallas_call(
-        functools.partial(kernel, launch=launch),
-        out_shape=[jax.ShapeDtypeStruct(tickets.shape, tickets.dtype), *shapes],
-        grid=(num_cells * shapes[0].shape[1] // launch.rows * launch.team,),
-        input_output_aliases={len(inputs) - 1: 0, len(inputs) - 2: 1},
-        compiler_params=None if launch.interpret else compiler_params(launch),
-        interpret=launch.interpret,
-    )(*inputs)
-    return [x[:, :num_rows] for x in found]
-
-
-def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
-    """Fewest rows for each team with which programs are not too many, since fewer rows take less time for each step."""
-    return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))

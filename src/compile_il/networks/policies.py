@@ -18,8 +18,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.networks.embeddings import Embedding, make_embedding
-from compile_il.networks.lstm import LSTMState
-from compile_il.networks.memory import remember, remember_all
+from compile_il.networks.lstm import LSTMState, memory_in_segments, update_memory
 
 
 class ActionCoding(eqx.Module):
@@ -126,9 +125,9 @@ class StateEncoder(eqx.Module):
         masks: Float[Array, "B M times"],
         lengths: Int[Array, " B"],
     ) -> Float[Array, "B M times hidden"]:
-        """The vectors that policies act on at each time of each segment, behind its mask; see `remember_all`."""
+        """The vectors that policies act on at each time of each segment, behind its mask; see `memory_in_segments`."""
         assert self.memory is not None, "without a memory, frames are seen one by one"
-        return remember_all(self.memory, embedded, actions, masks, lengths)
+        return memory_in_segments(self.memory, embedded, actions, masks, lengths)
 
     def init(self, observation: Shaped[Array, "..."]) -> EncoderState:
         """The percept at a first observation, before which nothing was seen."""
@@ -144,7 +143,7 @@ class StateEncoder(eqx.Module):
         embedded = self.embedding(observation)
         if self.memory is None:
             return EncoderState(embedded, None)
-        state = remember(self.memory, memory, embedded, led_here)
+        state = update_memory(self.memory, memory, embedded, led_here)
         return EncoderState(state.hidden.astype(embedded.dtype), state)
 
 

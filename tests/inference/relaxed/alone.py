@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from compile_il.inference.relaxed.recognition import Inference, Readout, Recognition, end_of, infer_all, next_segment
 from compile_il.inference.relaxed.supervision import no_supervision
-from compile_il.networks.lstm import LSTMState, blank_state, lstm_step, project, state_dtype
+from compile_il.networks.lstm import LSTMState, lstm_step, project, state_dtype, zero_state
 
 
 class SoftSegments(NamedTuple):
@@ -69,5 +69,5 @@ def masked_pass(
         state = LSTMState(open_ * new.hidden, open_ * new.cell)
         return state, state.hidden
 
-    start = jax.tree.map(lambda leaf: leaf.astype(state_dtype(projected)), blank_state(cell))
+    start = jax.tree.map(lambda leaf: leaf.astype(state_dtype(projected)), zero_state(cell))
     return jax.lax.scan(step, start, (projected, mask))[1].astype(projected.dtype)

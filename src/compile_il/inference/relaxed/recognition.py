@@ -27,8 +27,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from compile_il.data import UNKNOWN
 from compile_il.inference.log_space import LOG_ZERO
 from compile_il.inference.relaxed.distributions import relax
-from compile_il.networks.lstm import project, state_dtype
-from compile_il.networks.lstm_kernel import masked_passes
+from compile_il.networks.lstm import masked_passes, project, state_dtype
 
 
 class Recognition(eqx.Module):

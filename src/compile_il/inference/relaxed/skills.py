@@ -25,8 +25,7 @@ from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.records import StepScores
 from compile_il.inference.relaxed.recognition import Recognition
 from compile_il.networks.embeddings import Embedding, halved, make_embedding
-from compile_il.networks.lstm import LSTMState
-from compile_il.networks.memory import remember, remember_all
+from compile_il.networks.lstm import LSTMState, memory_in_segments, update_memory
 from compile_il.networks.policies import ActionCoding, CodePolicy, EncoderState, SkillPolicies
 
 
@@ -68,16 +67,16 @@ class Termination(eqx.Module):
           masks: mask_i(t), that no earlier segment explains time t.
           lengths: steps that are real.
         """
-        encodings = remember_all(self.cell, embedded, actions, masks, lengths)
+        encodings = memory_in_segments(self.cell, embedded, actions, masks, lengths)
         return jax.vmap(jax.vmap(jax.vmap(self.head)))(encodings).astype(masks.dtype)
 
     def init(self, observation: Shaped[Array, "..."]) -> LSTMState:
         """State of the LSTM where a skill begins."""
-        return remember(self.cell, None, self.embedding(observation), jnp.zeros((self.actions.width,)))
+        return update_memory(self.cell, None, self.embedding(observation), jnp.zeros((self.actions.width,)))
 
     def observe(self, state: LSTMState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> LSTMState:
         """State of the LSTM after an action has led to an observation."""
-        return remember(self.cell, state, self.embedding(observation), self.actions.vector(action))
+        return update_memory(self.cell, state, self.embedding(observation), self.actions.vector(action))
 
     def done(self, state: LSTMState) -> Bool[Array, ""]:
         """Whether to stop here: whether that has a probability above 0.5."""

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.networks import lstm_kernel as fused_lstm
-from compile_il.networks import lstm_kernel as lstm_kernels
-from compile_il.networks.lstm import project
-from compile_il.networks.lstm_kernel import Launch, masked_passes, on_hopper, suits
+from compile_il.networks import lstm, lstm_kernel
+from compile_il.networks.lstm import on_hopper, project
+from compile_il.networks.lstm_kernel import Launch, masked_passes_by_kernel, suits
 from tests.inference.relaxed.alone import encode
 from tests.networks.gpu_of_threads import Gpu
 
@@ -36,22 +35,19 @@ def example(rows: int, *, hidden: int = HIDDEN, seed: int = 0) -> tuple[eqx.nn.L
     return eqx.nn.LSTMCell(INPUT, hidden, key=cell_key), jax.random.normal(input_key, (rows, TIMES, INPUT)), mask
 
 
-def passes(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
-    num_real = options.pop("num_real", jnp.full(mask.shape[:1], mask.shape[1]))
-    return masked_passes(cell, project(cell, inputs), mask, num_real, **options)
+def by_kernel(cell: Any, inputs: Any, mask: Any, *, num_real: Any = None, **launch: Any) -> Any:
+    num_real = jnp.full(mask.shape[:1], mask.shape[1]) if num_real is None else num_real
+    launch = {"weight_dtype": cell.weight_hh.dtype, "interpret": True} | launch
+    return masked_passes_by_kernel(cell, project(cell, inputs), mask, num_real, Launch(**launch))
 
 
 def by_scan(cell: Any, inputs: Any, mask: Any) -> Any:
     return jax.vmap(encode, (None, 0, 0))(cell, inputs, mask)
 
 
-def by_kernel(cell: Any, inputs: Any, mask: Any) -> Any:
-    return passes(cell, inputs, mask, interpret=True)
-
-
 def call_at_once(kernel: Any, weight: Any, by_rows: Any, outs: Any, launch: Any) -> Any:
     """Of one cell, with arrays that are there already, which `vmap` and `jit` would hide."""
-    return [x[0] for x in fused_lstm._run(kernel, tuple(x[None] for x in (weight, *by_rows)), outs, launch)]
+    return [x[0] for x in lstm_kernel._run(kernel, tuple(x[None] for x in (weight, *by_rows)), outs, launch)]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -110,9 +106,7 @@ def test_members_of_members_run_together() -> None:
 def test_teams_at_a_single_time(hidden: int, team: int) -> None:
     """Interpreted programs run one after the other, so that none can wait for another; at one time none has to."""
 
-    def by_team(cell: Any, inputs: Any, mask: Any) -> Any:
-        return passes(cell, inputs, mask, launch=Launch(team=team), interpret=True)
-
+    by_team = functools.partial(by_kernel, team=team)
     cell, inputs, mask = example(ROWS, hidden=hidden)
     arguments = cell, inputs[:, :1], mask[:, :1]
     assert_close(values_and_gradients(by_team, *arguments), values_and_gradients(by_scan, *arguments))
@@ -122,15 +116,14 @@ def test_teams_at_a_single_time(hidden: int, team: int) -> None:
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     """Runs as few programs at a time as a team of four has, the least with which none is stuck."""
     gpu = Gpu(num_slots=4, seed=0)
-    monkeypatch.setattr(lstm_kernels, "_triton", lambda: gpu)
-    monkeypatch.setattr(fused_lstm.pl, "pallas_call", gpu.pallas_call)
-    monkeypatch.setattr(fused_lstm, "_call", call_at_once)
+    for name in ("atomic_add", "load", "elementwise_inline_asm", "approx_tanh", "CompilerParams"):
+        monkeypatch.setattr(lstm_kernel, name, getattr(gpu, name))
+    monkeypatch.setattr(lstm_kernel.pl, "pallas_call", gpu.pallas_call)
+    monkeypatch.setattr(lstm_kernel, "_call", call_at_once)
     return gpu
 
 
-def by_two_teams(cell: Any, inputs: Any, mask: Any, **options: Any) -> Any:
-    launch = Launch(rows=16, team=4, weight_dtype=options.pop("dtype", jnp.float32))
-    return passes(cell, inputs, mask, launch=launch, interpret=False, **options)
+by_two_teams = functools.partial(by_kernel, rows=16, team=4, interpret=False)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
@@ -140,7 +133,7 @@ def test_teams_wait_for_each_other(dtype: Any, gpu: Gpu) -> None:
     real = (jnp.arange(TIMES) < num_real[:, None])[..., None]
 
     def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
-        encodings = by_two_teams(cell, inputs, mask, num_real=num_real, dtype=dtype)
+        encodings = by_two_teams(cell, inputs, mask, num_real=num_real, weight_dtype=dtype)
         return jnp.where(real, encodings, 0.0 * encodings)
 
     def by_cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -168,9 +161,7 @@ def test_nobody_waits_for_numbers_that_are_none(wrong: float, gpu: Gpu) -> None:
 
 @pytest.mark.parametrize("rows", [16, 64])
 def test_teams_may_take_any_number_of_rows(rows: int) -> None:
-    def by_rows(cell: Any, inputs: Any, mask: Any) -> Any:
-        return passes(cell, inputs, mask, launch=Launch(rows=rows), interpret=True)
-
+    by_rows = functools.partial(by_kernel, rows=rows)
     arguments = example(ROWS, hidden=64)
     assert_close(values_and_gradients(by_rows, *arguments), values_and_gradients(by_scan, *arguments))
 
@@ -182,8 +173,7 @@ def test_rows_end_at_different_times(rows: int) -> None:
     real = (jnp.arange(TIMES) < num_real[:, None])[..., None]
 
     def by_real(cell: Any, inputs: Any, mask: Any) -> Any:
-        options = {"num_real": num_real, "launch": Launch(rows=rows), "interpret": True}
-        encodings = passes(cell, inputs, mask, **options)
+        encodings = by_kernel(cell, inputs, mask, num_real=num_real, rows=rows)
         return jnp.where(real, encodings, 0.0 * encodings)  # not a number, if that is what stands there
 
     def cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -200,8 +190,8 @@ def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
     """Teams of four and eight, with few rows and with many, more programs than run at a time, and ends that differ."""
 
     def by_teams(cell: Any, inputs: Any, mask: Any) -> Any:
-        launch = Launch(weight_dtype=dtype, precision=jax.lax.Precision.DEFAULT)  # as it runs in training
-        encodings = passes(cell, inputs, mask, num_real=num_real, launch=launch, interpret=False)
+        launch = {"weight_dtype": dtype, "precision": jax.lax.Precision.DEFAULT}  # as it runs in training
+        encodings = by_kernel(cell, inputs, mask, num_real=num_real, interpret=False, **launch)
         return jnp.where(real, encodings, 0.0 * encodings)
 
     def by_cut_scan(cell: Any, inputs: Any, mask: Any) -> Any:
@@ -233,9 +223,7 @@ def test_kernels_compile_for_hopper() -> None:
 
 
 def test_bfloat16_products_are_near() -> None:
-    def in_bfloat16(cell: Any, inputs: Any, mask: Any) -> Any:
-        return passes(cell, inputs, mask, launch=Launch(weight_dtype=jnp.bfloat16), interpret=True)
-
+    in_bfloat16 = functools.partial(by_kernel, weight_dtype=jnp.bfloat16)
     arguments = example(ROWS)
     encodings, gradients = values_and_gradients(in_bfloat16, *arguments)
     expected, expected_gradients = values_and_gradients(by_scan, *arguments)
@@ -250,10 +238,26 @@ def test_sizes_that_suit(hidden: int, expected: bool) -> None:
     assert suits(eqx.nn.LSTMCell(INPUT, hidden, key=jax.random.key(0))) == expected
 
 
-def test_other_sizes_fall_back_to_the_scan() -> None:
-    forced = functools.partial(passes, interpret=True)
-    assert "pallas_call" in str(jax.make_jaxpr(forced)(*example(2)))
-    assert "pallas_call" not in str(jax.make_jaxpr(forced)(*example(2, hidden=48)))
+def chosen(cell: Any, inputs: Any, mask: Any) -> str:
+    def run(cell: Any, inputs: Any, mask: Any) -> Any:
+        return lstm.masked_passes(cell, project(cell, inputs), mask, jnp.full(mask.shape[:1], TIMES))
+
+    return "kernel" if "pallas_call" in str(jax.make_jaxpr(run)(cell, inputs, mask)) else "scan"
+
+
+def test_the_kernel_is_chosen_where_device_and_size_suit_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen(*example(2)) == ("kernel" if on_hopper() else "scan")
+    monkeypatch.setattr(lstm, "on_hopper", lambda: True)
+    assert chosen(*example(2)) == "kernel"
+    assert chosen(*example(2, hidden=48)) == "scan"
+
+
+def test_without_what_the_kernel_is_written_in_the_scan_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lstm, "on_hopper", lambda: True)
+    monkeypatch.delattr("compile_il.networks.lstm_kernel")
+    monkeypatch.delitem(sys.modules, "compile_il.networks.lstm_kernel")
+    monkeypatch.setitem(sys.modules, "jax.experimental.pallas.triton", None)
+    assert chosen(*example(2)) == "scan"
 
 
 def test_more_than_the_kernels_can_count_is_refused() -> None:
@@ -263,12 +267,7 @@ def test_more_than_the_kernels_can_count_is_refused() -> None:
     inputs = jax.ShapeDtypeStruct((rows, times, INPUT), inputs.dtype)
     mask = jax.ShapeDtypeStruct((rows, times), mask.dtype)
     with pytest.raises(ValueError, match=r"1 x 16384 rows of 512 times are too many .* make batch_size smaller"):
-        jax.eval_shape(functools.partial(passes, interpret=True), cell, inputs, mask)
-
-
-def test_without_a_hopper_gpu_the_scan_is_chosen() -> None:
-    jaxpr = str(jax.make_jaxpr(passes)(*example(2)))
-    assert ("pallas_call" in jaxpr) == on_hopper()
+        jax.eval_shape(by_kernel, cell, inputs, mask)
 
 
 def test_inputs_may_be_halved() -> None:
