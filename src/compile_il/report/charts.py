@@ -1,11 +1,4 @@
-"""How many segments were found, against how many there are, where the number was not given.
-
-Curves of a training: one small chart for each quantity of its log.
-
-Tables of shares as heat maps: which skill serves which task, and which skill follows which.
-
-Table of how often each skill is used, for how long, and for what.
-"""
+"""Draws counts of segments, curves of training, and tables of how skills are used, what they serve and what follows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -155,7 +148,7 @@ _MAX_TASKS, _MAX_FOLLOWING = 24, 16
 
 
 def chip(skill: int) -> str:
-    """Draws the number of a skill on its colour."""
+    """Draws the number of a skill on its color."""
     return tag("b", str(skill), class_=f"chip k{skill}")
 
 

@@ -1,11 +1,7 @@
-"""Groups of codes that are vectors: the page draws skills by number, each in a colour of its own.
-
-The report: one HTML file, complete in itself, of what a model found in some demonstrations.
+"""Writes the report: one self-contained HTML file of the segments that a model finds in demonstrations.
 
 shown = Shown("grid-pickup, 5 tasks", demos, model.segment(demos, 5), scores)
 write_report("report.html", model, [shown])
-
-What the page says first: a summary with the numbers, the scores beside the paper's, the settings.
 """
 
 import dataclasses
@@ -209,9 +205,6 @@ def in_groups(sets: Sequence[Shown], most: int) -> list[Shown]:
 
 def _numbers(codes: Sequence[np.ndarray], means: np.ndarray) -> list[np.ndarray]:
     return [vq(row.astype(np.float64), means)[0].astype(np.int32) for row in codes]
-
-
-__all__ = ["Shown", "render_page", "write_report"]
 
 
 _LONG = 80

@@ -1,7 +1,4 @@
-"""Demonstrations as runs of steps: what was found, what is true, and which demonstrations are worth a look.
-
-Names of things on the page: the worlds of this package are known by what is observed, others get numbers.
-"""
+"""Splits demonstrations into runs of steps, chooses which to show, and names what they show."""
 
 import itertools
 from collections.abc import Sequence
@@ -203,7 +200,7 @@ def task_label(look: Look, code: int) -> str:
 
 def glyph(kind: int, **attributes: object) -> str:
     """Draws an object of the maze, from -1 to 1; its shape is defined once for a page, by `glyph_shapes`."""
-    # Beyond ten types shapes return, in other colours, as in `worlds.draw`.
+    # Beyond ten types shapes return, in other colors, as in `worlds.draw`.
     color = COLORS[(kind + 3 * (kind // len(GLYPHS))) % len(COLORS)]
     return tag("use", href=f"#glyph{kind % len(GLYPHS)}", fill=color, **attributes)
 

@@ -1,13 +1,7 @@
-"""The scene of one demonstration, coloured by skill: mazes and arms as they are, images as films, others as charts.
-
-A film strip of images: what was seen where a demonstration began, and where each of its segments ended.
-
-Mazes and arms as drawings in SVG, with the path coloured by skill and each segment's end numbered.
-"""
+"""Draws the scene of one demonstration, colored by skill: mazes and arms, images as a film, vectors as charts."""
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,14 +25,14 @@ _FEW = 4
 """Most pictures of a film that leave each other room to be larger."""
 
 
-_COLOURS = 3
+_COLORS = 3
 
 
 _WHITE = 255
 
 
 def draw_film(demo: Demonstration, runs: Sequence[Run]) -> str:
-    """Draws pictures over the colour of the skill that has just ended; channels that are no colours, as a grey mean."""
+    """Draws pictures over the color of the skill that has just ended; channels that are no colors, as a grey mean."""
     shown = runs[: _MAX_PICTURES - 1]
     steps = [0, *(run.end for run in shown)]
     skills = [None, *(run.code for run in shown)]
@@ -50,21 +44,25 @@ def draw_film(demo: Demonstration, runs: Sequence[Run]) -> str:
     ]
     words = "What is seen at the first step, and where each segment ends"
     words += f": the first {len(shown)} of {len(runs)}" if len(shown) < len(runs) else ""
-    grey = "" if _is_coloured(demo.observations) or demo.observations.shape[-1] == 1 else "; mean of the channels"
+    grey = "" if _is_colored(demo.observations) or demo.observations.shape[-1] == 1 else "; mean of the channels"
     return tag("div", *cells, class_="film few" if len(cells) <= _FEW else "film") + tag(
         "p", f"{words}{grey}", class_="note"
     )
 
 
 def _image(pixels: UInt8[np.ndarray, "H W 3"], step: int) -> str:
-    address = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    from matplotlib.image import imsave
+
+    file = io.BytesIO()
+    imsave(file, pixels, format="png")
+    address = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
     return tag("img", src=address, alt=f"Observation at step {step}")
 
 
 def _pixels(frames: Shaped[np.ndarray, "N H W C"]) -> UInt8[np.ndarray, "N h w 3"]:
     """Returns pixels in bytes: values in bytes, or between 0 and 1, as those of an image; others from dark to light."""
-    values = frames[..., :_COLOURS] if _is_coloured(frames) else frames.mean(axis=-1, keepdims=True, dtype=float)
-    values = np.broadcast_to(values, (*values.shape[:-1], _COLOURS)).astype(float)
+    values = frames[..., :_COLORS] if _is_colored(frames) else frames.mean(axis=-1, keepdims=True, dtype=float)
+    values = np.broadcast_to(values, (*values.shape[:-1], _COLORS)).astype(float)
     low, high = float(frames.min()), float(frames.max())
     if low >= 0 and high <= 1:
         values = _WHITE * values
@@ -77,9 +75,9 @@ def _pixels(frames: Shaped[np.ndarray, "N H W C"]) -> UInt8[np.ndarray, "N h w 3
     return values.round().astype(np.uint8)
 
 
-def _is_coloured(frames: Shaped[np.ndarray, "N H W C"]) -> bool:
+def _is_colored(frames: Shaped[np.ndarray, "N H W C"]) -> bool:
     """Whether channels are red, green and blue, and perhaps how opaque they are."""
-    return frames.shape[-1] in (_COLOURS, _COLOURS + 1)
+    return frames.shape[-1] in (_COLORS, _COLORS + 1)
 
 
 def _averaged_down(values: NDArray[np.floating], axis: int, stride: int) -> NDArray[np.floating]:
@@ -88,20 +86,6 @@ def _averaged_down(values: NDArray[np.floating], axis: int, stride: int) -> NDAr
     sizes = np.diff([*starts, side]).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
     means: NDArray[np.floating] = np.add.reduceat(values, starts, axis=axis) / sizes
     return means
-
-
-def png(pixels: UInt8[np.ndarray, "H W 3"]) -> bytes:
-    """Returns an image file of the simplest kind with these colours (Portable Network Graphics, section 11)."""
-    height, width, _ = pixels.shape
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    bits, true_colour = 8, 2
-    header = struct.pack(">IIBBBBB", width, height, bits, true_colour, 0, 0, 0)
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)  # each row says first that it is not filtered
-    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows, 9)), chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
 _LANES, _LANE_WIDTH = (0, 1, -1, 2, -2), 0.1
@@ -209,8 +193,8 @@ def _player(x: float, y: float) -> str:
 
 def _course(runs: list[Run]) -> str:
     """Returns the skills in order, in words."""
-    known_or = ", then ".join(f"skill {run.code}" for run in runs[:12])
-    return known_or + (" and so on" if len(runs) > 12 else "")
+    course = ", then ".join(f"skill {run.code}" for run in runs[:12])
+    return course + (" and so on" if len(runs) > 12 else "")
 
 
 _MAX_LINES, _MAX_POINTS = 6, 240
@@ -249,7 +233,7 @@ def _draw_strip(demo: Demonstration, runs: list[Run]) -> str:
     ]
     kind = "Observed symbols" if observed else "Actions"
     part = f", the first {_MAX_SYMBOLS} of {len(demo):,}" if len(demo) > _MAX_SYMBOLS else ""
-    note = tag("p", f"{kind} in order{part}; coloured by skill", class_="note")
+    note = tag("p", f"{kind} in order{part}; colored by skill", class_="note")
     return tag("div", *cells, class_="strip") + note
 
 
@@ -265,7 +249,7 @@ def _draw_lines(demo: Demonstration, runs: list[Run]) -> str:
     what = (
         f"The {len(charts)} {kind} components that vary most, of {values.shape[1]}" if left_out else f"{kind.title()}s"
     )
-    return tag("div", *charts, class_="lines") + tag("p", f"{what}; coloured by skill", class_="note")
+    return tag("div", *charts, class_="lines") + tag("p", f"{what}; colored by skill", class_="note")
 
 
 def _line_chart(values: NDArray[np.floating], runs: list[Run], name: str) -> str:
