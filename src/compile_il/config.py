@@ -1,29 +1,37 @@
-"""The settings of a model and of its training: frozen, validated when built, plain enough for a JSON file.
-
-Settings as fields of frozen dataclasses, each with its range and what it goes with, checked in one loop.
-"""
+"""Declares settings as fields of frozen dataclasses, each with a range and a line of documentation, and checks them."""
 
 import dataclasses
 import difflib
 import math
 import numbers
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
-Settings = TypeVar("Settings")
-Decoder = Literal["exact", "recognition"]
-"""How segments are found: by sums over all segmentations, or one after the other by the recognition model."""
-Best = Literal["boundaries", "path"]
-"""What the exact decoder returns: the boundaries most likely to be right, or the most probable segmentation."""
+MAX_SEED = 2**32 - 1
+"""Largest seed: JAX would leave out the bits above it, and two seeds would be the same."""
+PAPER_RATE = 3.0
+"""The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
+LEAST_TEMPERATURE = 1e-6
+"""Smallest temperature allowed: a smaller divisor of relaxed samples would be lost in single precision."""
+
 VALIDATION_SEED = 1_000_003
 """Seed of the levels on which settings are chosen."""
 TEST_SEED = 11_000_027
 """Seed of the levels for scores that are reported; docs/results.md says which choices have seen them."""
 
+Decoder = Literal["exact", "recognition"]
+"""How segments are found: by sums over all segmentations, or one after the other by the recognition model."""
+Best = Literal["boundaries", "path"]
+"""What the exact decoder returns: the boundaries most likely to be right, or the most probable segmentation."""
+
 
 class CompileError(ValueError):
     """Base of all errors of this package; the message says what is wrong, where, and what to do."""
+
+
+class ConfigError(CompileError):
+    """Settings that cannot work; the message says what to change."""
 
 
 class MissingExtraError(ImportError):
@@ -34,204 +42,131 @@ class CompileWarning(UserWarning):
     """Base of all warnings of this package."""
 
 
-NUMBERS = (int, float, int | None, float | None, int | Literal["unknown"] | None)
-"""Type annotations of settings that are numbers."""
-
-
 class Range(NamedTuple):
     """The numbers that a setting may be, and the words for them in an error."""
 
     words: str
     least: float = -math.inf
     most: float = math.inf
-    above: float = -math.inf
-    """Lower bound that is not in the range itself; `least` and `most` are."""
-
-    def holds(self, value: float) -> bool:
-        """Whether a number is in the range."""
-        return self.least <= value <= self.most and value > self.above
 
 
 ANY = Range("a number")
-
-
 AT_LEAST_ONE = Range("at least 1", least=1)
-
-
 NOT_NEGATIVE = Range("0 or more", least=0)
-
-
-POSITIVE = Range("a positive number", above=0)
-
-
+POSITIVE = Range("a positive number", least=math.ulp(0))
 SHARE = Range("a share between 0 and 1", least=0, most=1)
-
-
-MAX_SEED = 2**32 - 1
-"""Largest seed: JAX would leave out the bits above it, and two seeds would be the same."""
-
-
 SEED = Range(f"a number from 0 to {MAX_SEED}", least=0, most=MAX_SEED)
+TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
 
-class About(NamedTuple):
-    """What is known about a setting besides its type: its range, words for errors, and where it has an effect."""
+def setting(
+    default: Any, range: Range | None = None, hint: str = "", only: Mapping[str, str] = MappingProxyType({})
+) -> Any:
+    """Declares a field of `Settings`.
 
-    fits: Range = ANY
-    hint: str = ""
-    """Text that an error adds after the range, such as an example of what would do."""
-    kind_hint: str = ""
-    """Text that an error adds where the value is no number of the right kind at all."""
-    only: Mapping[str, str] = MappingProxyType({})
-    """Other settings by name, with the value that each must have for this one to have an effect."""
-
-
-def setting(default: Any, fits: Range = ANY, hint: str = "", **more: Any) -> Any:
-    """Returns a dataclass field with its default, its range and what else there is to say about it; see `About`."""
-    return dataclasses.field(default=default, metadata={"about": About(fits, hint, **more)})
+    Args:
+      default: its default.
+      range: the numbers that it may be; None if it is no number but a Literal or a bool.
+      hint: text that an error adds after the range, such as an example.
+      only: other settings, declared above this one, with the value that each must have for this one to have an effect.
+    """
+    return dataclasses.field(default=default, metadata={"range": range, "hint": hint, "only": only})
 
 
-def about(field: dataclasses.Field[Any]) -> About:
-    """Returns the `About` of a dataclass field, or a blank one if it has none."""
-    found: About = field.metadata.get("about", About())
-    return found
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Base of dataclasses of settings: numbers, Literals and bools, some of which may be None."""
+
+    error: ClassVar[type[ValueError]] = ConfigError
+    former: ClassVar[frozenset[str]] = frozenset()
+    """Names in files of earlier versions that are no settings any more, and are ignored."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.metadata.get("range"):
+                value = self._number(field, value)
+                object.__setattr__(self, field.name, value)
+            else:
+                kind: Any = field.type
+                choices = {bool: (True, False), bool | None: (True, False, None)}.get(kind, get_args(kind))
+                if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
+                    raise self.error(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
+            for other, wanted in field.metadata.get("only", {}).items():
+                if value != field.default and (given := getattr(self, other)) != wanted:
+                    raise self.error(
+                        f'{field.name} has no meaning for {given} {other}: leave it out, or pass {other}="{wanted}".'
+                    )
+
+    def _number(self, field: dataclasses.Field[Any], value: Any) -> int | float | None:
+        """Returns a number as a plain int or float; refuses those outside the range of a setting."""
+        range, hint, kinds = field.metadata["range"], field.metadata["hint"], get_args(field.type) or (field.type,)
+        if value is None and NoneType in kinds:
+            return None
+        is_whole = int in kinds
+        wanted: Any = numbers.Integral if is_whole else numbers.Real
+        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
+            raise self.error(f"{field.name} is {value!r}: use {'a whole' if is_whole else 'a'} number{hint}.")
+        # A plain 1 stays one where any number will do: folders of trainings are named by the text of their settings.
+        number = int(value) if is_whole or type(value) is int else float(value)
+        if not range.least <= number <= range.most:
+            raise self.error(f"{field.name} is {number}: use {range.words}{hint}.")
+        return number
+
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """Returns a copy with some settings changed; unknown names are refused."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in set(changes) - set(names):
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(names)}."
+            raise self.error(f"There is no setting {name}{hint}")
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a dictionary of plain values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Builds settings from what `to_json` returned; unknown ones are refused."""
+        unknown = set(values) - {field.name for field in dataclasses.fields(cls)} - cls.former
+        if unknown:
+            raise cls.error(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
+        return cls(**{name: value for name, value in values.items() if name not in cls.former})
 
 
-def check_settings(settings: Any, error: type[ValueError]) -> None:
-    """Refuses invalid settings, and those without effect beside the others; NumPy's numbers become plain ones."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if field.type in NUMBERS:
-            object.__setattr__(settings, field.name, _number(field, value, error))
-        else:
-            _check_choice(field, value, error)
-    for field in dataclasses.fields(settings):
-        _check_meaning(settings, field, error)
+class SegmentCounts(NamedTuple):
+    """Summary of the numbers of segments that labels of the data give, where the settings leave them open."""
+
+    largest: int = 0
+    """Largest number of segments that labels give for any demonstration; 0 if they give none."""
+    of_all: bool = False
+    """Whether labels give the number of segments of every demonstration."""
 
 
-def changed(settings: Settings, changes: Mapping[str, Any], error: type[ValueError]) -> Settings:
-    """Returns a copy with some settings changed; unknown names are refused."""
-    given: Any = settings  # a dataclass, which no type says
-    known = [field.name for field in dataclasses.fields(given)]
-    for name in changes:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(known)}."
-            raise error(f"There is no setting {name}{hint}")
-    new: Settings = dataclasses.replace(given, **changes)
-    return new
-
-
-def plain_number(value: Any, kind: Any) -> int | float | None:
-    """Returns the value as a plain int or float if it is a finite number of this type, else None."""
-    whole = is_whole(kind)
-    wanted: Any = numbers.Integral if whole else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
-        return None
-    # A plain 1 stays one where any number will do: folders of trainings are named by the text of their settings.
-    return int(value) if whole or type(value) is int else float(value)
-
-
-def is_whole(kind: Any) -> bool:
-    """Whether a type of numbers admits whole ones only."""
-    return int in (kind, *get_args(kind))
-
-
-def _number(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> int | float | None:
-    """Returns the value of a setting that is a number as it is kept; refuses what is not in its range."""
-    if value is None and type(None) in get_args(field.type):
-        return None
-    known, number = about(field), plain_number(value, field.type)
-    if number is None:
-        raise error(
-            f"{field.name} is {value!r}: use {'a whole' if is_whole(field.type) else 'a'} number{known.kind_hint}."
-        )
-    if not known.fits.holds(number):
-        raise error(f"{field.name} is {number}: use {known.fits.words}{known.hint}.")
-    return number
-
-
-def _check_choice(field: dataclasses.Field[Any], value: Any, error: type[ValueError]) -> None:
-    choices = _choices_of(field.type)
-    if choices and not any(isinstance(value, type(choice)) and value == choice for choice in choices):
-        raise error(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
-
-
-def _choices_of(kind: Any) -> tuple[Any, ...]:
-    """All values of a type that has few (a Literal or a bool); none for other types."""
-    if get_origin(kind) is Literal:
-        return get_args(kind)
-    yes_or_no = {bool: (True, False), bool | None: (True, False, None)}
-    return yes_or_no.get(kind, ())
-
-
-def _check_meaning(settings: Any, field: dataclasses.Field[Any], error: type[ValueError]) -> None:
-    """Refuses a setting that differs from its default where the values of others leave it without effect."""
-    if getattr(settings, field.name) == field.default:
-        return
-    for other, wanted in about(field).only.items():
-        if (given := getattr(settings, other)) != wanted:
-            raise error(f'{field.name} has no meaning for {given} {other}: leave it out, or pass {other}="{wanted}".')
-
-
-LEAST_TEMPERATURE = 1e-6
-"""Smallest temperature allowed: a smaller divisor of relaxed samples would be lost in single precision."""
-
-
-PAPER_RATE = 3.0
-"""The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
-
+NO_COUNTS = SegmentCounts()
 
 EXACT = {"inference": "exact"}
-
-
 RELAXED = {"inference": "relaxed"}
-
-
 GAUSSIAN = {"inference": "relaxed", "codes": "gaussian"}
-"""EXACT, RELAXED and GAUSSIAN: values of other settings under which a setting has an effect; see `About.only`."""
-
-
-_ALSO_A_LIST = ", or None if it is not known; `fit` also takes a list with one for each demonstration"
-
-
-_FORMER = {"counts_told"}
-"""Names in files of earlier versions that are no settings any more, and are ignored; see `SegmentCounts`."""
-
-
-_TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
-
-
 if TYPE_CHECKING:
     Count = int | None
 else:  # what may be given, on the command line too; None is what is kept of "unknown"
     Count = int | Literal["unknown"] | None
 
 
-class ConfigError(CompileError):
-    """Settings that cannot work; the message says what to change."""
-
-
-class SegmentCounts(NamedTuple):
-    """What labels tell about the number of segments, where the settings leave it open; a fact about the data."""
-
-    largest: int = 0
-    """Largest number of segments that labels tell of any demonstration; 0 if they tell none."""
-    of_all: bool = False
-    """Whether labels tell the number of segments of every demonstration."""
-
-
-NO_COUNTS = SegmentCounts()
-
-
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of `fit`, each documented in one line."""
 
-    num_segments: Count = setting(3, AT_LEAST_ONE, ", or None if it is not known", kind_hint=_ALSO_A_LIST)
-    """Number of segments in each demonstration; None, or "unknown", if labels tell it or it is to be found."""
+    former = frozenset({"counts_told"})
+
+    num_segments: Count = setting(
+        3, AT_LEAST_ONE, ", or None if it is not known; `fit` also takes a list with one for each demonstration"
+    )
+    """Number of segments in each demonstration; None, or "unknown", if labels give it or it is to be inferred."""
     max_segments: int = setting(12, AT_LEAST_ONE)
-    """Most segments considered where their number is not known; raised to the largest number that labels tell."""
+    """Most segments considered where their number is not known; raised to the largest number that labels give."""
     num_skills: int = setting(10, AT_LEAST_ONE)
     """Number of skills to find."""
     inference: Literal["exact", "relaxed"] = "exact"
@@ -270,10 +205,10 @@ class Config:
     """Weight of the termination rule in the likelihood; if None 1, or 3 where the number of segments is unknown."""
     sigma_floor: float | None = setting(None, POSITIVE, ", such as 0.5")
     """Least spread of policies' continuous actions, in standard deviations of the data's; if None 0.5, relaxed 0.25."""
-    segment_cost: float = setting(0.0, only=EXACT)
+    segment_cost: float = setting(0.0, ANY, only=EXACT)
     """Log-probability that each further segment costs where the number of segments is not known."""
     effects: bool = setting(False, only=EXACT)
-    """Whether skills are also told apart by what they change, so that each stands for a thing rather than a place."""
+    """Whether skills also differ in what they change, so that each stands for a thing rather than a place."""
     effect_spread: float = setting(0.2, POSITIVE, ", such as 0.2", only=EXACT)
     """Deviation of a skill's effect, in largest entries of a channel or deviations of a column; smaller counts more."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
@@ -288,9 +223,9 @@ class Config:
     """Relaxed: weight of the divergence of codes from their prior."""
     beta_boundaries: float = setting(0.1, NOT_NEGATIVE, only=RELAXED)
     """Relaxed: weight of the divergence of boundaries from their prior."""
-    temperature: float = setting(1.0, _TEMPERATURE, ", such as 1", only=RELAXED)
+    temperature: float = setting(1.0, TEMPERATURE, ", such as 1", only=RELAXED)
     """Relaxed: temperature of the samples of boundaries and codes."""
-    final_temperature: float | None = setting(None, _TEMPERATURE, ", such as 1", only=RELAXED)
+    final_temperature: float | None = setting(None, TEMPERATURE, ", such as 1", only=RELAXED)
     """Relaxed: temperature at the end of training, to which it falls exponentially; if None it does not change."""
     half_precision: bool = False
     """Whether networks compute in bfloat16 during training; worth it on accelerators."""
@@ -304,7 +239,7 @@ class Config:
     def __post_init__(self) -> None:
         if isinstance(self.num_segments, str) and self.num_segments == "unknown":
             object.__setattr__(self, "num_segments", None)
-        check_settings(self, ConfigError)
+        super().__post_init__()
         if self.forgetful and not self.recurrent:
             raise ConfigError("forgetful is True: only policies that remember can forget; pass recurrent=True too.")
         if self.final_temperature is not None and self.final_temperature > self.temperature:
@@ -320,23 +255,23 @@ class Config:
 
     @property
     def expected_segments(self) -> int:
-        """Number of segments of a demonstration, or a guess (3) where it is not known."""
+        """Number of segments of a demonstration, or a guess (3) where it is unknown."""
         return self.num_segments or 3
 
-    def resolved(self, told: SegmentCounts = NO_COUNTS) -> Self:
-        """The same settings, with a value for each None whose default follows from inference or the number of segments.
+    def resolved(self, labels: SegmentCounts = NO_COUNTS) -> Self:
+        """Replaces each None whose default follows from the inference or from the number of segments.
 
-        Where the number of segments is told, the likelihood needs no help. Where it is not, cutting once more is worth
-        the price of a code wherever a policy is unsure, and cutting once less where one code can serve two tasks. What
-        sets a real boundary apart is that it can be told from the event itself: so there, one rule ends all skills, and
+        Where the number of segments is given, the likelihood needs no help. Where it is not, one more boundary is worth
+        the price of a code wherever a policy is unsure, and one less where one code can serve two tasks. What sets a
+        real boundary apart is the event itself, from which it can be predicted: so there, one rule ends all skills, and
         its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
 
         Args:
-          told: what labels tell about the number of segments; nothing, where these settings give one.
+          labels: what labels give of the number of segments; nothing, where these settings give one.
         """
-        known = self.num_segments is not None or told.of_all
+        known = self.num_segments is not None or labels.of_all
         if self.inference == "relaxed":
-            defaults: dict[str, Any] = {"num_segments": told.largest if told.of_all else None, "sigma_floor": 0.25}
+            defaults: dict[str, Any] = {"num_segments": labels.largest if labels.of_all else None, "sigma_floor": 0.25}
         else:
             defaults = {
                 "duration_weight": None if known else 1.0,
@@ -345,25 +280,12 @@ class Config:
                 "sigma_floor": 0.5,
             }
         unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
-        return dataclasses.replace(self, max_segments=max(self.max_segments, told.largest), **unset)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a dictionary of plain values."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """Builds settings from what `to_json` returned; unknown ones are refused."""
-        values = {name: value for name, value in values.items() if name not in _FORMER}
-        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
-        if unknown:
-            raise ConfigError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
-        return cls(**values)
+        return dataclasses.replace(self, max_segments=max(self.max_segments, labels.largest), **unset)
 
 
 def special_settings() -> dict[str, Any]:
-    """The settings that apply to one kind of inference only, with their defaults."""
-    return {field.name: field.default for field in dataclasses.fields(Config) if about(field).only}
+    """Returns the settings that have an effect beside one kind of inference only, with their defaults."""
+    return {field.name: field.default for field in dataclasses.fields(Config) if field.metadata.get("only")}
 
 
 def given_config(config: Config | None) -> Config:

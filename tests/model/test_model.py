@@ -180,7 +180,8 @@ def test_too_short() -> None:
     with pytest.raises(DemonstrationError, match=r"Demonstration 3 has 4 steps, too few for 5 segments: lower"):
         small_model().segment(vector_demos(), 5)
     with pytest.raises(
-        DemonstrationError, match=r"Demonstration 3 has 4 steps, too few for 5 segments: lower its number"
+        DemonstrationError,
+        match=r"Demonstration 3 has 4 steps, too few for 5 segments: lower num_segments, give a list",
     ):
         small_model().segment(vector_demos(), [1, 1, 1, 5])
     with pytest.raises(DemonstrationError, match=r"num_segments is 0: use at least 1"):

@@ -21,7 +21,7 @@ from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
 from compile_il.data.batch import Batch, batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
-from compile_il.data.segment_counts import labelled_counts, with_counts
+from compile_il.data.segment_counts import counts_from_labels, with_counts
 from compile_il.data.spaces import check_numbering, scaling_of, space_of
 from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.evaluate import evaluate
@@ -420,7 +420,7 @@ def test_labels_do_not_count_as_found() -> None:
 
 def test_nobody_can_say_what_labels_tell() -> None:
     demos = vector_demos().with_labels(segment_codes=[[UNKNOWN] * 3] * 4)
-    with pytest.raises(ConfigError, match="There is no setting counts_told"):
+    with pytest.raises(ConfigError, match="There is no setting segment_counts"):
         fit(demos, config=SMALL, segment_counts=True)
 
 
@@ -563,9 +563,7 @@ def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
 def listed_rate(demos: Demonstrations, counts: list[int]) -> float:
     """Mean length of the demonstrations that are trained on by their mean number of segments."""
     kept, _ = hold_out(with_counts(demos, counts), SMALL.seed)
-    numbers = labelled_counts(kept)
-    assert numbers is not None
-    return float(kept.lengths.mean() / numbers.mean())
+    return float(kept.lengths.mean() / counts_from_labels(kept).mean())
 
 
 def test_a_list_of_counts_must_fit() -> None:

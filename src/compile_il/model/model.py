@@ -15,7 +15,7 @@ from compile_il.config import NO_COUNTS, Best, Config, Decoder, SegmentCounts
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch, cost_of
 from compile_il.data.demonstrations import not_demonstrations
-from compile_il.data.segment_counts import Counts, broadcast_known_counts, counts_by_labels, has_unknown, warn_of_counts
+from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
 from compile_il.data.spaces import check_codes
 from compile_il.inference.engines import make_priors
@@ -162,7 +162,8 @@ class Model:
         asked = num_segments
         if asked is None:
             trained_with = self.resolved.num_segments
-            asked = "unknown" if trained_with is None else counts_by_labels(demos, trained_with)
+            labelled = counts_from_labels(demos)
+            asked = "unknown" if trained_with is None else np.where(labelled == UNKNOWN, trained_with, labelled)
         some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
         if some_unknown and decoder == "recognition":
             instead = "" if self.resolved.codes == "gaussian" else ', or decoder="exact"'
@@ -221,7 +222,7 @@ class Model:
     ) -> NDArray[np.float32]:
         """The prior log p(M) over the number of segments, a row per demonstration; with `some_empty` M may exceed T."""
         if not isinstance(num_segments, str):
-            given = broadcast_known_counts(num_segments, demos, some_empty=some_empty)
+            given = broadcast_counts(num_segments, demos, some_unknown=True, some_empty=some_empty)
         elif num_segments == "unknown":
             given = np.full(len(demos), UNKNOWN)
         else:

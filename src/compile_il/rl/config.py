@@ -2,13 +2,13 @@
 
 import dataclasses
 import difflib
-from typing import Any, Literal, Self, get_args
+from typing import Literal, get_args
 
-from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, CompileError, Range, check_settings, setting
+from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, CompileError, Settings, setting
 
 AgentKind = Literal["hierarchical", "low-level", "bc"]
 """Kinds of agents in the paper: with skills, without, and with skills that are whole demonstrations."""
-DISCOUNT = Range("a number above 0, and at most 1", above=0, most=1)
+DISCOUNT = POSITIVE._replace(words="a number above 0, and at most 1", most=1)
 
 
 class HierarchyError(CompileError):
@@ -16,8 +16,10 @@ class HierarchyError(CompileError):
 
 
 @dataclasses.dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(Settings):
     """Settings of reinforcement learning; the defaults are the paper's where it gives them."""
+
+    error = HierarchyError
 
     agent: AgentKind = "hierarchical"
     """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical,
@@ -74,7 +76,7 @@ class AgentConfig:
             close = difflib.get_close_matches(str(self.agent), get_args(AgentKind), n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise HierarchyError(f"There is no agent {self.agent!r}: use {_listed(get_args(AgentKind))}.{hint}")
-        check_settings(self, HierarchyError)
+        super().__post_init__()
         if self.final_learning_rate is not None and self.final_learning_rate > self.learning_rate:
             raise HierarchyError(
                 f"final_learning_rate is {self.final_learning_rate}, above learning_rate, {self.learning_rate}: use a "
@@ -100,18 +102,6 @@ class AgentConfig:
     def trajectory_length(self) -> int:
         """Largest number of decisions in a trajectory."""
         return self.num_ticks if self.num_decisions is None else self.num_decisions
-
-    def to_json(self) -> dict[str, Any]:
-        """All settings as plain values, such as a JSON file can hold."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """Settings from the plain values that `to_json` gave; unknown ones are refused."""
-        unknown = set(values) - {field.name for field in dataclasses.fields(cls)}
-        if unknown:
-            raise HierarchyError(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
-        return cls(**values)
 
 
 def _listed(words: tuple[str, ...]) -> str:

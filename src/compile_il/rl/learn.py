@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from compile_il.config import VALIDATION_SEED, changed
+from compile_il.config import VALIDATION_SEED
 from compile_il.model.files import CHECKPOINT_FOLDER, named_leaves
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig, HierarchyError
@@ -307,7 +307,7 @@ def _changed(config: AgentConfig | None, settings: dict[str, Any]) -> AgentConfi
             f"config is a {type(config).__name__}: pass an AgentConfig, or give settings one by one, such as "
             'agent="low-level"; those in a dictionary as **settings.'
         )
-    return changed(config or AgentConfig(), settings, HierarchyError)
+    return (config or AgentConfig()).changed(settings)
 
 
 def _world(world: str | TaskWorld) -> TaskWorld:

@@ -17,7 +17,7 @@ import numpy as np
 
 from compile_il.config import CompileError, Config, given_config
 from compile_il.data import Demonstrations
-from compile_il.data.segment_counts import CountWarning, labelled_counts
+from compile_il.data.segment_counts import CountWarning, attach_counts, counts_from_labels
 from compile_il.evaluation.metrics import boundary_accuracy
 from compile_il.inference.engines import temperature_at
 from compile_il.inference.records import Loss
@@ -46,7 +46,7 @@ from compile_il.training.loop import (
     usable_when_stopped,
 )
 from compile_il.training.runs import open_run
-from compile_il.training.sources import Source, attach_counts, fingerprint, make_source
+from compile_il.training.sources import Source, fingerprint, make_source
 from compile_il.training.trainer import Trained, Trainer
 from compile_il.worlds import World
 
@@ -234,7 +234,7 @@ class HeldOutScores(NamedTuple):
 def score_seeds(trainer: Trainer, state: Trained) -> list[HeldOutScores]:
     """Scores each seed on held-out demonstrations: likelihood, and boundary accuracy where the truth is known."""
     held_out = trainer.source.held_out.with_labels()  # what is told of them would count as found
-    counts = labelled_counts(trainer.source.held_out) if trainer.source.segment_counts.of_all else None
+    counts = counts_from_labels(trainer.source.held_out) if trainer.source.segment_counts.of_all else None
     standings = []
     for model in trainer.models(state):
         try:

@@ -1,25 +1,20 @@
-"""How many segments there are, as `fit` is told: one number is a setting, one for each demonstration are labels.
-
-Where training gets its batches from: a world, which makes fresh ones, or demonstrations at hand.
-
-Whether data, or what a world tells, fits the settings; said before anything is trained, with what to change.
-"""
+"""Makes the source of batches, a world or demonstrations at hand, and refuses what does not fit the settings."""
 
 import dataclasses
 import hashlib
 import math
 import os
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts, changed
+from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.ragged import Ragged
-from compile_il.data.segment_counts import has_unknown, labelled_counts, with_counts, without_short
+from compile_il.data.segment_counts import counts_from_labels, summarise_counts, without_short
 from compile_il.data.spaces import Space, check_codes, check_numbering, describe_codes, space_of
 from compile_il.inference.exact.objective import feasible
 from compile_il.inference.exact.priors import unknown_count
@@ -28,44 +23,6 @@ from compile_il.inference.relaxed.supervision import check_usable
 from compile_il.worlds import World, make_world
 from compile_il.worlds.demonstrate import demonstrate
 from compile_il.worlds.world import key_of
-
-
-def attach_counts(
-    demos: Demonstrations | str | World, config: Config, settings: dict[str, Any]
-) -> tuple[Demonstrations | str | World, Config]:
-    """Returns the data with labels that tell what a list says, and the settings with single ones changed.
-
-    Args:
-      demos: data, or a world.
-      config: all settings at once.
-      settings: single ones, of which `num_segments` may be a list with one number for each demonstration.
-    """
-    count = settings.get("num_segments")
-    if isinstance(count, np.ndarray) and not count.ndim:
-        settings = settings | {"num_segments": count.item()}
-    elif isinstance(count, list | tuple | np.ndarray):
-        config = changed(config, settings | {"num_segments": None}, ConfigError)
-        return _with_list(demos, count, config.inference), config
-    return demos, changed(config, settings, ConfigError)
-
-
-def _with_list(demos: Demonstrations | str | World, counts: Any, inference: str) -> Demonstrations:
-    if not isinstance(demos, Demonstrations):
-        raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
-    if inference == "relaxed" and has_unknown(counts):
-        raise DemonstrationError(
-            f"num_segments has None at place {list(counts).index(None)}: relaxed inference must be told the number "
-            'of each demonstration; exact inference need not be (inference="exact").'
-        )
-    return with_counts(demos, counts, some_empty=inference == "relaxed")
-
-
-def counts_from_labels(demos: Demonstrations, config: Config) -> SegmentCounts:
-    """What labels tell about numbers of segments; nothing where the settings give one, with which they must agree."""
-    if config.num_segments is not None or demos.labels is None or demos.labels.segment_codes is None:
-        return NO_COUNTS
-    counts = [len(codes) for codes in demos.labels.segment_codes]
-    return SegmentCounts(largest=max(counts), of_all=all(counts))
 
 
 def check_effects(space: Space, config: Config) -> None:
@@ -143,8 +100,7 @@ def check_possible(demos: Demonstrations, config: Config, *, segment_counts: boo
     if demos.labels is None:
         return
     if config.inference == "relaxed":
-        counts = labelled_counts(demos) if segment_counts else None
-        check_usable(demos.labels, np.full(len(demos), most) if counts is None else counts)
+        check_usable(demos.labels, counts_from_labels(demos) if segment_counts else np.full(len(demos), most))
     all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     for i, (boundaries, segment_codes) in enumerate(zip(demos.labels.boundaries, all_segment_codes, strict=True)):
         if (needed := 1 + int(np.sum(boundaries[1:] == 1))) > most:
@@ -216,7 +172,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     Demonstrations are checked against the settings, and some of them are held out; of a world, a sample is drawn to
     learn its spaces, scales and lengths, and another one to hold out.
     """
-    told = counts_from_labels(demos, config) if isinstance(demos, Demonstrations) else NO_COUNTS
+    told = summarise_counts(demos, config) if isinstance(demos, Demonstrations) else NO_COUNTS
     if config.inference == "relaxed" and config.resolved(told).num_segments is None:
         raise ConfigError(
             "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference must "

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, Key
 
 from compile_il.config import PAPER_RATE, Config
 from compile_il.data.batch import Batch
-from compile_il.data.segment_counts import labelled_counts
+from compile_il.data.segment_counts import counts_from_labels
 from compile_il.data.spaces import scaling_of
 from compile_il.inference.engines import make_losses, new_skills
 from compile_il.inference.log_space import is_impossible
@@ -160,8 +160,10 @@ def expected_length(config: Config, source: Source) -> float:
     """
     if config.inference == "relaxed" and source.world is not None:
         return PAPER_RATE
-    counts = labelled_counts(source.demos) if source.segment_counts.of_all else None
-    expected = (config.num_segments or config.max_segments) if counts is None else counts.mean()
+    if source.segment_counts.of_all:
+        expected = counts_from_labels(source.demos).mean()
+    else:
+        expected = config.num_segments or config.max_segments
     return max(float(source.demos.lengths.mean() / expected), 1.0)
 
 
