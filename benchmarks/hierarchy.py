@@ -26,7 +26,7 @@ from benchmarks.worlds import random_steps, rate
 from compile_il.config import Config
 from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.engines import new_skills
+from compile_il.inference.engines import engine_of
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.trainer import AgentsState, AgentTrainer
 from compile_il.worlds.demonstrate import draw_levels
@@ -36,7 +36,7 @@ from compile_il.worlds.grid import NUM_RL_STEPS, GridWorld
 def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:
     """Skills that have learned nothing."""
     config = config.resolved()
-    make = functools.partial(new_skills, config, space_of(demos), scaling_of(demos))
+    make = functools.partial(engine_of(config).make_skills, config, space_of(demos), scaling_of(demos))
     return cil.Model(eqx.filter_jit(make)(jax.random.key(0)), config, 3.0)
 
 

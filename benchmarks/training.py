@@ -23,8 +23,8 @@ from rich.table import Table
 
 from compile_il.config import Config
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.engines import make_losses
-from compile_il.inference.exact.objective import score_batch
+from compile_il.inference.engines import engine_of
+from compile_il.inference.exact.engine import make_priors, score_batch
 from compile_il.inference.exact.recursion import log_likelihood, point_mass
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
@@ -99,7 +99,8 @@ class Parts(NamedTuple):
 
 def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """The networks, and the sum over segmentations."""
-    priors, log_count = trainer.models(trainer.start())[0].priors(trainer.source.max_length), point_mass(3, 3)
+    model, log_count = trainer.models(trainer.start())[0], point_mass(3, 3)
+    priors = make_priors(model.resolved, model.skills, model.duration_rate, trainer.source.max_length)
     scored = parts.forwards(score_batch)()
 
     def recursion(steps: Any, known: Any) -> Any:
@@ -172,7 +173,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
-    losses = make_losses(trainer.resolved, trainer.rate)
+    losses = engine_of(trainer.resolved).make_losses(trainer.resolved, trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
     steps = [milliseconds_in_a_row(whole, warm_up, repeats) for _ in range(4)]

@@ -19,7 +19,7 @@ from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.exact.skills import Skills
+from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer, train_all
@@ -98,9 +98,9 @@ def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
     found, true = model.segment(demos), demos.truth.boundaries
     scores = score_model(model, demos)
     assert true is not None, "worlds know their boundaries"
-    learned = model.skills.durations if isinstance(model.skills, Skills) else None
+    assert isinstance(model.skills, ExactSkills), "of the exact engine"
     return {
-        "weight": float(learned.weight) if learned else float(model.resolved.duration_weight or 0.0),
+        "weight": float(model.skills.durations.weight),
         "boundary_accuracy": scores.boundary_accuracy,
         "f1": scores.f1,
         "true_boundaries_found": float(

@@ -31,7 +31,7 @@ from compile_il.data.batch import batch_of
 from compile_il.evaluation.evaluate import label_scores, score_model
 from compile_il.evaluation.metrics import Labels
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.exact.skills import Skills
+from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer, train_all
@@ -129,7 +129,7 @@ def merged(model: Model, demos: Demonstrations) -> NDArray[np.int64]:
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
-    assert isinstance(model.skills, Skills), "of the exact engine"
+    assert isinstance(model.skills, ExactSkills), "of the exact engine"
     batch = jax.tree.map(jnp.asarray, batch_of(demos, int(demos.num_frames), demos.max_length))
     scores = np.asarray(model.skills.score_steps(batch).log_policy)
     real = np.arange(demos.max_length) < demos.lengths[:, None]

@@ -21,11 +21,10 @@ from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
 from compile_il.evaluation.execute import Actor, run_codes
 from compile_il.inference.exact.constraints import Constraints, segment_codes_of
-from compile_il.inference.exact.objective import score_batch
+from compile_il.inference.exact.engine import make_priors, score_batch
 from compile_il.inference.exact.recursion import end_probs, forward, point_mass, tables_of
 from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
-from compile_il.inference.exact.skills import Skills
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import Skills, StepScores
 from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
@@ -171,7 +170,7 @@ def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dic
     """Returns P(step t belongs to segment i) for the first demonstration; of relaxed inference, for one sample too."""
     batch: Batch = batch_of(demos, demos.num_frames, demos.max_length)
     if not isinstance(model.skills, RelaxedSkills):
-        priors = model.priors(demos.max_length)
+        priors = make_priors(model.resolved, model.skills, model.duration_rate, demos.max_length)
         return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
     quiet = no_noise(batch, num_segments)
     noise = draw_gumbel(key_of(TEST_SEED), *quiet.shape[1:])

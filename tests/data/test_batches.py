@@ -20,15 +20,15 @@ from compile_il.data.batch import (
     to_padded,
 )
 from compile_il.data.labels import UNKNOWN
-from compile_il.inference.exact import objective
+from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.worlds.demonstrate import draw_batch, observe_frames
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.symbols import SymbolsWorld
-from tests.inference.exact.small import SMALL, small_model, vector_demos
+from tests.inference.exact.small import SMALL, priors_of, small_model, vector_demos
 
-log_likelihoods = eqx.filter_jit(objective.log_likelihoods)
+log_likelihoods = eqx.filter_jit(exact.log_likelihoods)
 GRID = GridWorld(kind="pickup", num_tasks=2, max_steps=30)
 
 
@@ -121,7 +121,7 @@ def test_labels_travel() -> None:
 
 def test_padding_changes_no_likelihood() -> None:
     model, demos = small_model(), vector_demos()
-    priors, log_count = model.priors(demos.max_length), point_mass(3, 3)
+    priors, log_count = priors_of(model, demos.max_length), point_mass(3, 3)
     alone = [
         log_likelihoods(model.skills, batch_of(demos[[i]], 10, 9), priors, log_count)[0] for i in range(len(demos))
     ]
@@ -131,7 +131,7 @@ def test_padding_changes_no_likelihood() -> None:
 
 
 def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
-    demos, priors, log_count = vector_demos(), small_model().priors(9), point_mass(3, 3)
+    demos, priors, log_count = vector_demos(), priors_of(small_model(), 9), point_mass(3, 3)
     cut = batch_of(demos, 20, 9)  # 6 + 10 frames fit, 8 more do not, nor does what comes after
     assert cut.fits.tolist() == [True, True, False, False]
     loss, gradient = loss_and_gradient(jnp.asarray(cut.frames), cut, priors, log_count)
@@ -147,7 +147,7 @@ def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
 def test_nothing_fits() -> None:
     batch = batch_of(vector_demos(), 4, 9)
     assert not batch.fits.any()
-    loss, gradient = loss_and_gradient(jnp.asarray(batch.frames), batch, small_model().priors(9), point_mass(3, 3))
+    loss, gradient = loss_and_gradient(jnp.asarray(batch.frames), batch, priors_of(small_model(), 9), point_mass(3, 3))
     assert loss == 0
     assert not gradient.any()
 

@@ -16,20 +16,20 @@ from compile_il.data.batch import (
     Bucket,
     alike_in_length,
     batch_of,
-    cost_of,
     frame_budget,
     make_buckets,
     most_among,
     usual_length,
 )
 from compile_il.data.demonstrations import Demonstrations
+from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss
 from compile_il.training.feeds import DataFeed, Group, groups_of
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from tests.inference.exact.small import SMALL, model_for
 
-QUADRATIC = cost_of(Config())
+QUADRATIC = engine_of(Config()).cost_of(Config())
 MIXED = (5, 6, 60, 7, 5, 8, 6, 7, 5, 6, 8)
 
 
@@ -65,8 +65,7 @@ def test_what_a_length_costs() -> None:
         (Config(longest_segment=300), 100 * 100),
         (Config(inference="relaxed"), 100),
     ):
-        assert cost_of(config)(100) == expected
-    assert cost_of(Config(inference="relaxed"), sum_out=True)(100) == 100 * 100
+        assert engine_of(config).cost_of(config)(100) == expected
 
 
 def test_which_lengths_are_usual_does_not_depend_on_devices() -> None:
@@ -143,7 +142,7 @@ def test_noise_is_that_of_the_place_in_the_batch() -> None:
     config = Config(inference="relaxed", **SIZES | {"num_seeds": 1})
     demos = demos_of((60, 5, 6, 7, 5, 8, 6, 5, 6, 7))
     trainer = Trainer(config, make_source(demos, config))
-    rooms = make_buckets(demos.lengths, 4, 1, cost_of(config))
+    rooms = make_buckets(demos.lengths, 4, 1, engine_of(config).cost_of(config))
     assert [room.up_to for room in rooms] == [8, 60]
     rows = np.array([3, 0, 5, 8])
     keys = jax.random.split(jax.random.key(0), (1, 1, 4))

@@ -11,10 +11,10 @@ from scipy.stats import poisson
 from compile_il.config import Config
 from compile_il.data.batch import batch_of
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.inference.engines import make_priors
+from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.recursion import point_mass
+from compile_il.inference.relaxed.decode import decode_by_recognition
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.segmenter import decode_by_recognition, decode_exactly
 from tests.twins import relaxed_twin as twin
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
 from tests.twins.read_networks import (
@@ -131,7 +131,7 @@ def test_sums_over_all_segmentations() -> None:
     skills = networks(demos, CONFIG)
     batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
     log_counts = jnp.tile(jnp.log(jnp.asarray(count_probs)), (len(demos), 1))
-    found = decode_exactly(skills, batch, make_priors(CONFIG, skills, RATE, MAX_LENGTH), log_counts, "path")
+    found = exact.decode(skills, CONFIG, RATE, batch, log_counts, "path")
     for i, length in enumerate(LENGTHS):
         every = every_path(policy_table(skills, demos.observations[i], action_vectors(demos, i), FLOOR), count_probs)
         total, best = log_sum([path.log_prob for path in every]), max(every, key=lambda path: path.log_prob)

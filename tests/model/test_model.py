@@ -17,8 +17,8 @@ from compile_il.data.segments import Segments
 from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.metrics import score
 from compile_il.inference import segmenter as segmenting
-from compile_il.inference.exact import objective
-from compile_il.inference.exact.objective import DENSE, STREAMING, recursion_for
+from compile_il.inference.exact import engine
+from compile_il.inference.exact.engine import DENSE, STREAMING, recursion_for
 from compile_il.inference.exact.priors import unknown_count
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
@@ -140,7 +140,7 @@ def test_long_demonstrations_are_streamed_with_the_same_result(monkeypatch: pyte
     monkeypatch.setattr(segmenting, "_DEMOS_PER_CALL", 1)
     assert recursion_for(demos.max_length) is STREAMING
     streamed = small_model().segment(demos, 6)
-    monkeypatch.setattr(objective, "LONGEST_DENSE", 1000)
+    monkeypatch.setattr(engine, "LONGEST_DENSE", 1000)
     assert recursion_for(demos.max_length) is DENSE
     jax.clear_caches()
     eqx.clear_caches()

@@ -12,11 +12,11 @@ import pytest
 
 from compile_il.config import Config
 from compile_il.data.spaces import Space
-from compile_il.inference.engines import new_skills
+from compile_il.inference.engines import engine_of
+from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.files import _blank_scaling
 from compile_il.model.model import Model
-from compile_il.model.running import AnySkills
 from compile_il.rl.agent import Agent
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import Decision, OptionEnv, StepResult, collect
@@ -39,13 +39,13 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
 
     scaling = _blank_scaling(space)
 
-    def last_bias(skills: AnySkills) -> jax.Array:
+    def last_bias(skills: Skills) -> jax.Array:
         head = skills.termination.head if isinstance(skills, RelaxedSkills) else skills.stopping
         return head.layers[-1].bias
 
     @eqx.filter_jit
-    def make(levels: Any, key: jax.Array) -> AnySkills:
-        skills = new_skills(config, space, scaling, key)
+    def make(levels: Any, key: jax.Array) -> Skills:
+        skills = engine_of(config).make_skills(config, space, scaling, key)
 
         def stop_logits(level: Any, skill: jax.Array) -> jax.Array:
             """While the skill runs on a level of its own."""

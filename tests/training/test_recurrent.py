@@ -16,7 +16,7 @@ from compile_il.data.batch import batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.execute import reconstruct
-from compile_il.inference.engines import new_skills
+from compile_il.inference.engines import engine_of
 from tests.inference.exact.small import vector_demos
 
 SMALL = Config(recurrent=True, hidden_dim=8, num_skills=3, shared_termination=False)
@@ -24,7 +24,7 @@ SMALL = Config(recurrent=True, hidden_dim=8, num_skills=3, shared_termination=Fa
 
 def skills_for(demos: Demonstrations, **changes: Any) -> Any:
     config = dataclasses.replace(SMALL, **changes)
-    return new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    return engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
 
 
 def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:

@@ -13,8 +13,8 @@ from compile_il.config import Config
 from compile_il.data.batch import Batch
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
+from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss, sum_of
-from compile_il.training import trainer as train
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
@@ -60,7 +60,7 @@ def given_to_losses(
         told, which = tell(batch, keys), jnp.arange(batch_size)
         return sum_of({str(i): jnp.where(which == i, told, 0.0) for i in range(batch_size)})
 
-    monkeypatch.setattr(train, "make_losses", lambda *_: losses)
+    monkeypatch.setattr(engine_of(Config()), "make_losses", lambda *_: losses)
     demos = Demonstrations.from_arrays([np.full((4, 1), i) for i in range(64)], [np.zeros(3, int)] * 64, num_actions=2)
     config = Config(num_seeds=3, num_segments=1, num_skills=1, hidden_dim=2, batch_size=batch_size)
     trainer = Trainer(config, make_source(demos, config))

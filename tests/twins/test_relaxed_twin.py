@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.decode import HardSegments
 from compile_il.inference.relaxed.decode import segment as discrete_segment
 from compile_il.inference.relaxed.distributions import categorical_kl, first_boundary_prior, relax

@@ -37,11 +37,11 @@ from compile_il.config import Config, special_settings
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
 from compile_il.data.segment_counts import broadcast_counts
-from compile_il.inference.exact.skills import Skills
+from compile_il.inference.exact.skills import ExactSkills
+from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.segmenter import DivergedError
 from compile_il.model.model import Model
-from compile_il.model.running import AnySkills
 from compile_il.training.fit import fit
 from compile_il.training.sources import training_world
 from compile_il.worlds import World
@@ -105,7 +105,7 @@ class SurprisalCuts:
 
     def __post_init__(self) -> None:
         skills = self.model.skills
-        if not isinstance(skills, Skills) or skills.num_skills > 1 or skills.policies.eyes.memory is None:
+        if not isinstance(skills, ExactSkills) or skills.num_skills > 1 or skills.policies.eyes.memory is None:
             raise ValueError("LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings.")
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
@@ -130,7 +130,7 @@ class SurprisalCuts:
 
 
 @eqx.filter_jit
-def _read(skills: AnySkills, batch: Batch) -> Float[Array, "B T"]:
+def _read(skills: Skills, batch: Batch) -> Float[Array, "B T"]:
     return skills.score_steps(batch).log_policy[..., 0].astype(jnp.float32)
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 
-from compile_il.config import Config
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import NO_SEGMENT, UNKNOWN
 
@@ -173,19 +172,6 @@ class Bucket(NamedTuple):
     def places(self, lengths: NDArray[np.integer]) -> NDArray[np.intp]:
         """Indices of those lengths that belong in this room."""
         return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
-
-
-def cost_of(config: Config, *, sum_out: bool = False) -> Cost:
-    """Returns the cost function of a training: time of the sums over starts and ends, or of passes of an LSTM.
-
-    Args:
-      config: the settings.
-      sum_out: whether a model of relaxed inference is summed over, too.
-    """
-    if config.inference == "relaxed" and not sum_out:
-        return float
-    longest = config.longest_segment
-    return lambda steps: float(steps) * (steps if longest is None else min(steps, longest))
 
 
 def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> int:

@@ -1,22 +1,48 @@
-"""What training minimises, in one number and in its terms."""
+"""Define what the two engines share: losses, scores of steps, segmentations of a batch, and the face of skills."""
 
 import functools
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from compile_il.data.batch import Batch
+from compile_il.data.spaces import Space
+
+LOG_ZERO = -1e30
+"""Log of an impossible event: far below any real score, yet finite, so that sums and gradients stay numbers."""
+
+
+def is_impossible(log_prob: Float[Array, "*axes"]) -> Bool[Array, "*axes"]:
+    """Whether a log-probability sums impossible events only; NaN and infinities are something else, and False."""
+    return jnp.isfinite(log_prob) & (log_prob < LOG_ZERO / 2)
+
+
+def log_poisson(durations: Shaped[Array, "*shape"], rate: Float[Array, ""] | float) -> Float[Array, "*shape"]:
+    """Log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
+    return durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
 
 
 class Loss(NamedTuple):
     """A loss and its named terms.
 
-    Arrays have one entry for each demonstration as objectives return them, and one for each seed, averaged over its
-    batch, as `Trainer.step` returns them.
+    Arrays have one entry for each demonstration as engines return them, and one for each seed, averaged over its batch,
+    as `Trainer.step` returns them.
     """
 
     total: Float[Array, " _"]
     terms: dict[str, Float[Array, " _"]]
     """Named terms that add up to the total; none where the loss has no parts."""
+
+
+@runtime_checkable
+class Losses(Protocol):
+    """A function that gives what training minimises, for one seed."""
+
+    def __call__(self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
+        """Returns the loss of each demonstration; `keys` are for samples, `iteration` for what is annealed."""
 
 
 def sum_of(terms: dict[str, Float[Array, " _"]]) -> Loss:
@@ -33,3 +59,61 @@ class StepScores(NamedTuple):
     """log ψ_k(t): the score of skill k for stopping on arriving from step t."""
     log_go: Float[Array, "T K"]
     """log(1 - ψ_k(t)): the score of skill k for going on after step t."""
+
+
+class BatchSegments(NamedTuple):
+    """Segmentations of the demonstrations of a batch, padded to the largest number of segments."""
+
+    num_segments: Int[Array, " B"]
+    ends: Int[Array, "B M"]
+    """Ends of the segments, b_1 .. b_M."""
+    skills: Shaped[Array, "B M ..."]
+    """The skill of each segment, or its code where codes are vectors."""
+    boundary_probs: Float[Array, "B T"]
+    """P(a segment starts at step t)."""
+    count_probs: Float[Array, "B counts"]
+    """P(there are M segments)."""
+    log_likelihood: Float[Array, " B"]
+
+
+@runtime_checkable
+class Skills(Protocol):
+    """Networks of either engine: they score demonstrations, act, and say when a skill is done.
+
+    Where a skill begins they make a state, and a new one after each step; what is in it is their own affair.
+    """
+
+    @property
+    def space(self) -> Space:
+        """Observations and actions that the networks take."""
+
+    @property
+    def num_skills(self) -> int:
+        """Number of skills, K."""
+
+    def score_steps(self, batch: Batch) -> StepScores:
+        """Scores each step of each demonstration, [B, T, K]."""
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
+        """Log-factor of segments of 0 .. longest steps; training began with `rate`, and `allowed` limits lengths."""
+
+    def expected_length(self, rate: float) -> float:
+        """Returns the expected length of a segment, where training began with `rate`."""
+
+    def in_half_precision(self) -> Any:
+        """Returns a copy whose networks compute in bfloat16."""
+
+    def init(self, observation: Shaped[Array, "..."]) -> Any:
+        """Returns the state in which the first skill begins."""
+
+    def switch_skill(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
+        """Returns the state in which another skill begins where one has ended."""
+
+    def act(self, now: Any, skill: Array) -> Shaped[Array, "*A"]:
+        """Returns the most probable action of a skill."""
+
+    def observe(self, now: Any, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Any:
+        """Returns the state after an action has led to an observation."""
+
+    def done(self, now: Any, skill: Array) -> Bool[Array, ""]:
+        """Whether a skill stops in this state."""

@@ -25,7 +25,7 @@ import safetensors.numpy
 from compile_il.config import NO_COUNTS, CompileError, Config, SegmentCounts
 from compile_il.data.files import write_atomically
 from compile_il.data.spaces import Scaling, Space
-from compile_il.inference.engines import new_skills
+from compile_il.inference.engines import engine_of
 from compile_il.model.model import Model
 from compile_il.worlds.world import key_of
 
@@ -230,7 +230,8 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
         rate, world = float(description["duration_rate"]), description.get("world")
         if not any("durations" in name for name in arrays):
             config = _as_given_before(config, told, rate)
-        shapes = eqx.filter_eval_shape(new_skills, config.resolved(told), space, _blank_scaling(space), key_of(0))
+        make = engine_of(config).make_skills
+        shapes = eqx.filter_eval_shape(make, config.resolved(told), space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
     return Model(fill_shapes(shapes, arrays, place), config, rate, world, told)

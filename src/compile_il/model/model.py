@@ -13,23 +13,18 @@ from numpy.typing import NDArray
 
 from compile_il.config import NO_COUNTS, Best, Config, Decoder, SegmentCounts
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
-from compile_il.data.batch import Batch, cost_of
+from compile_il.data.batch import Batch
 from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
 from compile_il.data.spaces import check_codes
-from compile_il.inference.engines import make_priors
-from compile_il.inference.exact.priors import LearnedRate, log_counts_of
-from compile_il.inference.exact.segment_scores import Priors
-from compile_il.inference.exact.skills import Skills
-from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.relaxed.supervision import check_usable
-from compile_il.inference.segmenter import Found, decode_by_recognition, decode_exactly, draw_exactly, segment_in_chunks
-from compile_il.model.running import AnySkills, Code, RunningSkill, begin_skill
+from compile_il.inference.engines import engine_for, engine_of
+from compile_il.inference.exact import engine as exact
+from compile_il.inference.exact.priors import log_counts_of
+from compile_il.inference.records import BatchSegments, Skills
+from compile_il.inference.segmenter import segment_in_chunks
+from compile_il.model.running import Code, RunningSkill, begin_skill
 from compile_il.worlds.world import key_of
-
-_FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
-
 
 SegmentCount = int | Counts | Literal["unknown"] | None
 """How many segments to find: one number for all, one for each, "unknown", or None for what labels or training say."""
@@ -39,7 +34,7 @@ SegmentCount = int | Counts | Literal["unknown"] | None
 class Model:
     """Skills with the settings they were trained with. Made by `cil.fit` or `cil.load`."""
 
-    skills: AnySkills
+    skills: Skills
     config: Config
     """Settings as given: `fit(demos, config=model.config, num_skills=20)` trains a model that differs in that alone."""
     duration_rate: float
@@ -57,8 +52,7 @@ class Model:
     @property
     def expected_length(self) -> float:
         """Expected length of a segment in steps: as told, as in the data, or as learned."""
-        learned = self.skills.durations if isinstance(self.skills, Skills) else None
-        return float(learned.rate(self.duration_rate)) if isinstance(learned, LearnedRate) else self.duration_rate
+        return self.skills.expected_length(self.duration_rate)
 
     def __repr__(self) -> str:
         space, config = self.skills.space, self.resolved
@@ -100,17 +94,15 @@ class Model:
           max_segments: the most segments to consider where their number is unknown, if not as in training.
         """
         decoder = self.choose_decoder(decoder, best)
+        engine = engine_for(decoder)
         log_counts = self._counts_to_find(demos, num_segments, decoder, max_segments)
 
-        def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> Found:
-            if decoder == "recognition":
-                assert isinstance(self.skills, RelaxedSkills), "checked before"
-                return decode_by_recognition(self.skills, batch, log_counts, self.duration_rate, self.resolved.readout)
-            priors = self.priors(batch.boundary_labels.shape[1])
-            return decode_exactly(self.skills, batch, priors, log_counts, best or "boundaries")
+        def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> BatchSegments:
+            return engine.decode(
+                self.skills, self.resolved, self.duration_rate, batch, log_counts, best or "boundaries"
+            )
 
-        cost = cost_of(self.resolved, sum_out=decoder == "exact")
-        found = segment_in_chunks(find, demos, log_counts, cost, self.resolved.num_skills)
+        found = segment_in_chunks(find, demos, log_counts, engine.cost_of(self.resolved), self.resolved.num_skills)
         if isinstance(num_segments, str) or (num_segments is None and self.resolved.num_segments is None):
             warn_of_counts(found.num_segments, demos, max_segments or self.resolved.max_segments)
         return found
@@ -139,17 +131,14 @@ class Model:
                 'or train with codes="categorical".'
             )
         if self.resolved.forgetful:
-            raise ValueError(f"{_FORGETFUL}, and so there is no posterior to draw from: use segment.")
+            raise ValueError(f"{exact.FORGETFUL}, and so there is no posterior to draw from: use segment.")
         log_counts = self._counts_to_find(demos, num_segments, "exact", max_segments)
         keys = jax.random.split(key_of(seed), len(demos))
 
-        def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> Found:
-            priors = self.priors(batch.boundary_labels.shape[1])
-            return draw_exactly(self.skills, batch, priors, log_counts, keys[places])
+        def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> BatchSegments:
+            return exact.draw(self.skills, self.resolved, self.duration_rate, batch, log_counts, keys[places])
 
-        return segment_in_chunks(
-            draw, demos, log_counts, cost_of(self.resolved, sum_out=True), self.resolved.num_skills
-        )
+        return segment_in_chunks(draw, demos, log_counts, exact.cost_of(self.resolved), self.resolved.num_skills)
 
     def _counts_to_find(
         self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
@@ -165,16 +154,17 @@ class Model:
             labelled = counts_from_labels(demos)
             asked = "unknown" if trained_with is None else np.where(labelled == UNKNOWN, trained_with, labelled)
         some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
-        if some_unknown and decoder == "recognition":
+        engine = engine_for(decoder)
+        if some_unknown and not engine.FINDS_COUNTS:
             instead = "" if self.resolved.codes == "gaussian" else ', or decoder="exact"'
             raise ValueError(
                 f"The recognition model must be told how many segments there are: pass their number{instead}."
             )
         if max_segments is not None and not some_unknown:
             raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
-        counts = self.log_counts(demos, asked, max_segments, some_empty=decoder == "recognition")
-        if decoder == "recognition" and demos.labels is not None:
-            check_usable(demos.labels, counts.argmax(axis=1))
+        counts = self.log_counts(demos, asked, max_segments, some_empty=engine.MAY_BE_EMPTY)
+        if demos.labels is not None:
+            engine.check_labels(demos.labels, counts.argmax(axis=1))
         return counts
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
@@ -199,17 +189,8 @@ class Model:
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
             raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
-        relaxed, gaussian = isinstance(self.skills, RelaxedSkills), self.resolved.codes == "gaussian"
-        decoder = decoder or ("recognition" if relaxed else "exact")
-        if decoder == "recognition" and not relaxed:
-            raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
-        if decoder == "exact" and gaussian:
-            raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
-        if decoder == "exact" and self.resolved.forgetful:
-            raise ValueError(f'{_FORGETFUL}: pass decoder="recognition".')
-        if best is not None and decoder == "recognition":
-            instead = "leave it out" if gaussian else 'leave it out, or pass decoder="exact"'
-            raise ValueError(f"best has no meaning for the recognition model: {instead}.")
+        decoder = decoder or engine_of(self.config).DECODER
+        engine_for(decoder).check_decodable(self.resolved, best)
         return decoder
 
     def log_counts(
@@ -231,10 +212,6 @@ class Model:
         if (given == UNKNOWN).any():
             dataclasses.replace(self.resolved, max_segments=most)  # which refuses what cannot be
         return log_counts_of(given, most, self.resolved.segment_cost)
-
-    def priors(self, max_length: int) -> Priors:
-        """Priors over skills and segment lengths, for demonstrations of up to `max_length` steps."""
-        return make_priors(self.resolved, self.skills, self.duration_rate, max_length)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from compile_il.config import Config
 from compile_il.data.spaces import check_action, check_observation
-from compile_il.inference.exact.skills import Skills
-from compile_il.inference.relaxed.skills import RelaxedSkills
+from compile_il.inference.records import Skills
 
-AnySkills = Skills | RelaxedSkills
 Code = int | NDArray[Any]
 """A skill by its number, or the code of one where codes are vectors."""
 
@@ -21,7 +19,7 @@ Code = int | NDArray[Any]
 class RunningSkill:
     """A skill at work: it acts, is told where that led, and says when it is done. Made by `Model.begin`."""
 
-    def __init__(self, skills: AnySkills, config: Config, skill: Code, now: Any, seen: Array):
+    def __init__(self, skills: Skills, config: Config, skill: Code, now: Any, seen: Array):
         self._skills, self._config, self._skill = skills, config, check_skill(skill, config)
         self._now, self._seen = now, seen
 
@@ -43,7 +41,7 @@ class RunningSkill:
         return RunningSkill(self._skills, self._config, skill, now, self._seen)
 
 
-def begin_skill(skills: AnySkills, config: Config, observation: NDArray[Any], skill: Code) -> RunningSkill:
+def begin_skill(skills: Skills, config: Config, observation: NDArray[Any], skill: Code) -> RunningSkill:
     """Starts a skill at a first observation."""
     seen = check_observation(observation, skills.space)
     return RunningSkill(skills, config, skill, _begin(skills, seen), seen)
@@ -67,21 +65,21 @@ def check_skill(skill: Code, config: Config) -> Array:
 
 
 @eqx.filter_jit
-def _begin(skills: AnySkills, observation: Array) -> Any:
+def _begin(skills: Skills, observation: Array) -> Any:
     return skills.init(observation)
 
 
 @eqx.filter_jit
-def _follow(skills: AnySkills, now: Any, observation: Array) -> Any:
+def _follow(skills: Skills, now: Any, observation: Array) -> Any:
     return skills.switch_skill(now, observation)
 
 
 @eqx.filter_jit
-def _act(skills: AnySkills, now: Any, skill: Array) -> Array:
+def _act(skills: Skills, now: Any, skill: Array) -> Array:
     return skills.act(now, skill)
 
 
 @eqx.filter_jit
-def _arrive(skills: AnySkills, now: Any, action: Array, observation: Array, skill: Array) -> tuple[Any, Array]:
+def _arrive(skills: Skills, now: Any, action: Array, observation: Array, skill: Array) -> tuple[Any, Array]:
     after: Any = skills.observe(now, action, observation)
     return after, skills.done(after, skill)

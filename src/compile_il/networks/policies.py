@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from compile_il.config import Config
 from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.networks.embeddings import Embedding, make_embedding
@@ -232,3 +233,26 @@ class CodePolicy(eqx.Module):
     def act(self, embedded: Float[Array, " hidden"], code: Float[Array, " D"]) -> Shaped[Array, "*A"]:
         """The most probable action under a code."""
         return self.actions.most_probable(self.outputs(embedded, code))
+
+
+def make_skill_policies(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> SkillPolicies:
+    """Returns untrained policies, one for each skill."""
+    eyes_key, head_key = jax.random.split(key)
+    eyes = make_encoder(config, space, scaling, eyes_key)
+    return SkillPolicies(eyes, num_skills=config.num_skills, num_layers=config.policy_layers, key=head_key)
+
+
+def make_encoder(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> StateEncoder:
+    """Returns the untrained encoder that policies see states by."""
+    sigma_floor = config.resolved().sigma_floor
+    assert sigma_floor is not None, "settled"
+    return StateEncoder(
+        space,
+        scaling,
+        num_maps=config.num_maps,
+        hidden_dim=config.hidden_dim,
+        sigma_floor=sigma_floor,
+        recurrent=config.recurrent,
+        forgetful=config.forgetful,
+        key=key,
+    )

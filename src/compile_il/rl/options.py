@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Shaped
 
+from compile_il.inference.records import Skills
 from compile_il.model.model import Model
-from compile_il.model.running import AnySkills
 from compile_il.rl.config import AgentKind, HierarchyError
 from compile_il.worlds import ActingWorld, name_of
 from compile_il.worlds.world import key_of
@@ -65,7 +65,7 @@ class ActionsAndSkills(eqx.Module):
     seen. In `switch_skill`, the termination policy of relaxed training starts anew, as forgetful policies do.
     """
 
-    skills: AnySkills
+    skills: Skills
     num_actions: int = eqx.field(static=True)
 
     @property

@@ -21,12 +21,12 @@ from compile_il.data.batch import (
     Batch,
     Bucket,
     batch_of,
-    cost_of,
     frame_budget,
     make_buckets,
     pick,
     rows_filled_up,
 )
+from compile_il.inference.engines import engine_of
 from compile_il.training.devices import shared_out
 from compile_il.training.sources import Source
 from compile_il.worlds import World
@@ -134,7 +134,7 @@ def make_feed(config: Config, source: Source, sizes: Sizes, key: PRNGKeyArray) -
     if source.world is not None:
         num_frames = frame_budget(source.demos.lengths, sizes.share_size)
         return WorldFeed(source.world, num_frames, source.max_length, config.supervision, sizes, key)
-    rooms = make_buckets(source.demos.lengths, sizes.batch_size, sizes.num_shares, cost_of(config))
+    rooms = make_buckets(source.demos.lengths, sizes.batch_size, sizes.num_shares, engine_of(config).cost_of(config))
     return DataFeed(source.demos, rooms, sizes, config.seed)
 
 

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from compile_il.config import CompileError, Config, given_config
 from compile_il.data import Demonstrations
 from compile_il.data.segment_counts import CountWarning, attach_counts, counts_from_labels
 from compile_il.evaluation.metrics import boundary_accuracy
-from compile_il.inference.engines import temperature_at
+from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss
 from compile_il.inference.segmenter import DivergedError
 from compile_il.model.files import CHECKPOINT_FOLDER, MODEL_FOLDER
@@ -207,7 +206,7 @@ def _check(trainer: Trainer, run: TrainingLoop[Trained], loss: Loss, bar: Progre
     if run.log is not None:
         paid = [_in_terms(loss, seed) for seed in range(len(standings))]
         map_seeds = [standing._asdict() | each for standing, each in zip(standings, paid, strict=True)]
-        annealed = _annealed(trainer.config, run.iteration - 1)
+        annealed = engine_of(trainer.config).annealed(trainer.config, run.iteration - 1)
         run.log.write(check._asdict() | paid[best] | annealed | {"by_seed": map_seeds})
 
 
@@ -215,13 +214,6 @@ def _in_terms(loss: Loss, seed: int) -> dict[str, float]:
     """The loss of one seed and its terms, for the log."""
     terms = {f"loss_{name}": float(values[seed]) for name, values in loss.terms.items()}
     return {"loss": float(loss.total[seed]), **terms}
-
-
-def _annealed(config: Config, iteration: int) -> dict[str, float]:
-    """The temperature in an iteration, for the log; nothing where it does not change."""
-    if config.final_temperature is None:
-        return {}
-    return {"temperature": float(temperature_at(config, jnp.asarray(iteration)))}
 
 
 class HeldOutScores(NamedTuple):

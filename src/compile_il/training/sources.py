@@ -16,10 +16,10 @@ from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.ragged import Ragged
 from compile_il.data.segment_counts import counts_from_labels, summarise_counts, without_short
 from compile_il.data.spaces import Space, check_codes, check_numbering, describe_codes, space_of
-from compile_il.inference.exact.objective import feasible
+from compile_il.inference.engines import engine_of
+from compile_il.inference.exact.engine import feasible
 from compile_il.inference.exact.priors import unknown_count
 from compile_il.inference.exact.recursion import point_mass
-from compile_il.inference.relaxed.supervision import check_usable
 from compile_il.worlds import World, make_world
 from compile_il.worlds.demonstrate import demonstrate
 from compile_il.worlds.world import key_of
@@ -73,7 +73,7 @@ def check_lengths(demos: Demonstrations, config: Config, *, at_hand: bool) -> No
         )
     if num_segments is None:
         return
-    if config.inference == "relaxed":
+    if engine_of(config).MAY_BE_EMPTY:
         if num_segments > demos.max_length:
             raise DemonstrationError(
                 f"num_segments is {num_segments}, and the longest demonstration has {demos.max_length} steps: lower it."
@@ -99,8 +99,8 @@ def check_possible(demos: Demonstrations, config: Config, *, segment_counts: boo
     check_lengths(demos, config, at_hand=True)
     if demos.labels is None:
         return
-    if config.inference == "relaxed":
-        check_usable(demos.labels, counts_from_labels(demos) if segment_counts else np.full(len(demos), most))
+    counts = counts_from_labels(demos) if segment_counts else np.full(len(demos), most)
+    engine_of(config).check_labels(demos.labels, counts)
     all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
     for i, (boundaries, segment_codes) in enumerate(zip(demos.labels.boundaries, all_segment_codes, strict=True)):
         if (needed := 1 + int(np.sum(boundaries[1:] == 1))) > most:
@@ -124,7 +124,7 @@ def _check_feasible(demos: Demonstrations, config: Config) -> None:
     count = config.num_segments
     if count is None:
         log_count = unknown_count(config.max_segments)
-    elif config.inference == "relaxed":  # whose last segments may be empty
+    elif engine_of(config).MAY_BE_EMPTY:
         log_count = unknown_count(count)
     else:
         log_count = point_mass(count, count)
@@ -173,7 +173,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     learn its spaces, scales and lengths, and another one to hold out.
     """
     told = summarise_counts(demos, config) if isinstance(demos, Demonstrations) else NO_COUNTS
-    if config.inference == "relaxed" and config.resolved(told).num_segments is None:
+    if not engine_of(config).FINDS_COUNTS and config.resolved(told).num_segments is None:
         raise ConfigError(
             "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference must "
             "be told how many there are, by one number or, in cil.fit, by a list with one for each demonstration; "

@@ -12,13 +12,12 @@ import optax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Int, Key
 
-from compile_il.config import PAPER_RATE, Config
+from compile_il.config import Config
 from compile_il.data.batch import Batch
 from compile_il.data.segment_counts import counts_from_labels
 from compile_il.data.spaces import scaling_of
-from compile_il.inference.engines import make_losses, new_skills
-from compile_il.inference.log_space import is_impossible
-from compile_il.inference.records import Loss
+from compile_il.inference.engines import engine_of
+from compile_il.inference.records import Loss, is_impossible
 from compile_il.model.model import Model
 from compile_il.training.devices import SHARES, local_copy, make_mesh, replicate
 from compile_il.training.feeds import Block, Sizes, make_feed
@@ -54,10 +53,11 @@ class Trainer:
         self.rate = config.duration_rate or expected_length(config, source)
         first_key, batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
-        make = functools.partial(new_skills, self.resolved, source.space, scaling_of(source.demos))
+        engine = engine_of(config)
+        make = functools.partial(engine.make_skills, self.resolved, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
         self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
-        self._losses = make_losses(self.resolved, self.rate)
+        self._losses = engine.make_losses(self.resolved, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
         sizes = Sizes(config.num_seeds, self.batch_size, self.mesh)
@@ -158,13 +158,12 @@ def expected_length(config: Config, source: Source) -> float:
     Where the number of segments is not known the mean is to be learned, and as many are expected at first as are
     considered: policies find too many segments before they find the right ones, whereas too few teach them nothing.
     """
-    if config.inference == "relaxed" and source.world is not None:
-        return PAPER_RATE
     if source.segment_counts.of_all:
         expected = counts_from_labels(source.demos).mean()
     else:
         expected = config.num_segments or config.max_segments
-    return max(float(source.demos.lengths.mean() / expected), 1.0)
+    mean = max(float(source.demos.lengths.mean() / expected), 1.0)
+    return engine_of(config).expected_length(mean, fresh=source.world is not None)
 
 
 def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:

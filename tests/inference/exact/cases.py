@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2
 
 from compile_il.inference.exact.constraints import Constraints, no_constraints
 from compile_il.inference.exact.decode import Segmentation
-from compile_il.inference.exact.objective import DENSE, STREAMING, Recursion
+from compile_il.inference.exact.engine import DENSE, STREAMING, Recursion
 from compile_il.inference.exact.recursion import Posterior, point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.records import StepScores

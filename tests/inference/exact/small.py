@@ -8,7 +8,9 @@ import numpy as np
 from compile_il.config import Config
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.spaces import scaling_of, space_of
-from compile_il.inference.engines import new_skills
+from compile_il.inference.engines import engine_of
+from compile_il.inference.exact.engine import make_priors
+from compile_il.inference.exact.segment_scores import Priors
 from compile_il.model.model import Model
 
 LENGTHS = (5, 9, 7, 4)
@@ -30,7 +32,12 @@ def small_model(config: Config = SMALL, seed: int = 0) -> Model:
     return model_for(vector_demos(), config, seed)
 
 
+def priors_of(model: Model, max_length: int) -> Priors:
+    """The priors of a model for demonstrations of up to so many steps."""
+    return make_priors(model.resolved, model.skills, model.duration_rate, max_length)
+
+
 def model_for(demos: Demonstrations, config: Config = SMALL, seed: int = 0) -> Model:
     """An untrained model for any demonstrations."""
-    skills = new_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
     return Model(skills, config, duration_rate=2.5)

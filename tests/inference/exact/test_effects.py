@@ -16,7 +16,7 @@ from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.metrics import score_labels, step_labels
 from compile_il.inference.exact.effects import STRIDE, Effects, kmeans_plus_plus
-from compile_il.inference.exact.skills import Skills
+from compile_il.inference.exact.skills import ExactSkills
 
 NUM_LAMPS = 4
 QUICK = {"num_segments": 3, "num_skills": NUM_LAMPS, "num_iterations": 60, "hidden_dim": 16, "learning_rate": 3e-3}
@@ -82,8 +82,8 @@ def test_where_nothing_changes_they_change_nothing() -> None:
     demos = Demonstrations.from_arrays(still, [np.arange(7) % 2] * 4, num_actions=2)
     tiny = {"num_segments": 2, "num_skills": 3, "hidden_dim": 4, "num_iterations": 1, "learning_rate": 1e-9}
     plain, marked = (cil.fit(demos, effects=effects, **tiny) for effects in (False, True))
-    assert isinstance(plain.skills, Skills)
-    assert isinstance(marked.skills, Skills)
+    assert isinstance(plain.skills, ExactSkills)
+    assert isinstance(marked.skills, ExactSkills)
     batch = batch_of(demos, 32, 8)
     for ours, theirs in zip(marked.skills.score_steps(batch), plain.skills.score_steps(batch), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -108,7 +108,7 @@ def test_skills_stop_by_the_odds_of_training() -> None:
     demos = lamps(1, 3)
     settings: dict[str, Any] = {**QUICK, "num_segments": None, "num_iterations": 1, "effects": True}
     skills = cil.fit(lamps(20, 0), **settings).skills
-    assert isinstance(skills, Skills)
+    assert isinstance(skills, ExactSkills)
     assert skills.termination_weight == 3
     steps = jax.tree.map(lambda leaf: leaf[0], skills.score_steps(batch_of(demos, demos.num_frames, demos.max_length)))
     seen, actions = jnp.asarray(demos.observations[0]), jnp.asarray(demos.actions[0])

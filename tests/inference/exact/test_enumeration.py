@@ -13,8 +13,8 @@ from jaxtyping import Array
 
 from compile_il.inference.exact.constraints import Constraints
 from compile_il.inference.exact.decode import Segmentation
-from compile_il.inference.exact.objective import DENSE, STREAMING, Recursion
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.exact.engine import DENSE, STREAMING, Recursion
+from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
     JITTED,

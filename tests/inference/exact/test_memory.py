@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from compile_il.inference.exact.constraints import no_constraints
-from compile_il.inference.exact.objective import DENSE, STREAMING
+from compile_il.inference.exact.engine import DENSE, STREAMING
 from compile_il.inference.exact.recursion import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.records import StepScores

@@ -15,8 +15,8 @@ from jax.test_util import check_grads
 from compile_il.data.batch import batch_of, pick
 from compile_il.data.labels import NO_SEGMENT
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
-from compile_il.inference.exact.objective import DENSE, STREAMING
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.exact.engine import DENSE, STREAMING
+from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
     JITTED,

@@ -8,8 +8,7 @@ import pytest
 from compile_il.inference.exact import recursion, streaming
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels, no_constraints
 from compile_il.inference.exact.segment_scores import Priors
-from compile_il.inference.log_space import LOG_ZERO
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import LOG_ZERO, StepScores
 from tests.inference.exact.cases import ANY_COUNT, JITTED, MAX_STEPS, NO_SEGMENT_CODES, case, given
 
 NUM_SKILLS = 3

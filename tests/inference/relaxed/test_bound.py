@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jax.nn import one_hot
 from scipy.special import gammaln, log_softmax, logsumexp
 
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.recognition import Inference
 from tests.inference.relaxed.untold import untold_terms
 

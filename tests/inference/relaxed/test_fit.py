@@ -19,7 +19,8 @@ from compile_il.data.labels import UNKNOWN
 from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.execute import reconstruct, run_all
-from compile_il.inference.engines import make_losses, new_skills, temperature_at
+from compile_il.inference.engines import engine_of
+from compile_il.inference.relaxed.engine import temperature_at
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.training import sources
@@ -139,8 +140,8 @@ def test_it_runs_in_a_world() -> None:
 
 def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
     config = dataclasses.replace(SMALL, **settings).resolved()
-    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
-    losses = make_losses(config, 3.0)
+    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    losses = engine_of(config).make_losses(config, 3.0)
     keys = jax.random.split(jax.random.key(1), len(demos))
     return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0)).total))
 
@@ -155,7 +156,7 @@ def test_padding_and_room_change_nothing() -> None:
 
 def test_states_and_actions_are_normed_together() -> None:
     demos = vector_demos()
-    skills = new_skills(SMALL, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(SMALL).make_skills(SMALL, space_of(demos), scaling_of(demos), jax.random.key(0))
     assert isinstance(skills, RelaxedSkills)
     inputs = skills.read(batch_of(demos, 80, 9)).inputs
     for row, length in zip(inputs, demos.lengths, strict=True):
@@ -328,10 +329,10 @@ def test_labels_count_whatever_others_have() -> None:
 def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -> None:
     demos = vector_demos(continuous=True)
     config = dataclasses.replace(SMALL, inference=inference, num_segments=2).resolved()
-    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, int(demos.num_frames), demos.max_length)
     keys = jax.random.split(jax.random.key(1), len(demos))
-    losses = eqx.filter_jit(make_losses(config, 3.0))
+    losses = eqx.filter_jit(engine_of(config).make_losses(config, 3.0))
     half = skills.in_half_precision()
     full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)).total for which in (skills, half))
     np.testing.assert_allclose(half_loss, full_loss, rtol=0.03)

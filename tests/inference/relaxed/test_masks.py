@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.recognition import end_of, log_ahead, log_reached
 from tests.inference.relaxed.alone import soft_segments
 

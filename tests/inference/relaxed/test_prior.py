@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.distributions import (
     categorical_kl,
     first_boundary_kl,

@@ -10,7 +10,7 @@ from scipy.special import expit
 from compile_il.config import Config
 from compile_il.data.batch import batch_of
 from compile_il.data.spaces import Scaling, Space, scaling_of, space_of
-from compile_il.inference.engines import new_skills
+from compile_il.inference.engines import engine_of
 from compile_il.inference.relaxed.objective import stopping_losses
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills, Termination, termination_loss
@@ -83,7 +83,7 @@ def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
     """It learns to say the boundaries that are found, which are not to be ones that it can say."""
     demos, num_segments = vector_demos(), 3
     config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).resolved()
-    skills = new_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, 32, 9)
     lengths, told = (
         jnp.asarray(batch.lengths),

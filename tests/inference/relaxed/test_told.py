@@ -6,7 +6,7 @@ import pytest
 
 from compile_il.data.labels import UNKNOWN, PartialLabels
 from compile_il.data.validation import DemonstrationError
-from compile_il.inference.relaxed.supervision import check_usable, told_by
+from compile_il.inference.relaxed.supervision import check_labels, told_by
 
 
 def told(boundaries: list[int], codes: list[int], count: int, num_segments: int) -> tuple[list[int], list[int]]:
@@ -32,15 +32,15 @@ def test_any_step_tells_the_code_of_its_segment() -> None:
 
 def test_several_codes_within_a_segment_are_refused() -> None:
     starts = np.array([UNKNOWN, UNKNOWN, 1, UNKNOWN])
-    check_usable(PartialLabels([starts], [np.array([1, UNKNOWN, 2, 2])]), np.array([2]))
+    check_labels(PartialLabels([starts], [np.array([1, UNKNOWN, 2, 2])]), np.array([2]))
     with pytest.raises(DemonstrationError, match=r"demonstration 0 tell codes \[1, 2\] within segment 1"):
-        check_usable(PartialLabels([starts], [np.array([0, 0, 1, 2])]), np.array([2]))
+        check_labels(PartialLabels([starts], [np.array([0, 0, 1, 2])]), np.array([2]))
 
 
 def test_codes_of_steps_need_the_boundaries_between_them() -> None:
     labels = PartialLabels([np.zeros(4, int)], [np.full(4, 2)])
-    check_usable(labels, np.array([1]))
+    check_labels(labels, np.array([1]))
     with pytest.raises(DemonstrationError, match="tell 0 of 1 boundaries"):
-        check_usable(labels, np.array([2]))
+        check_labels(labels, np.array([2]))
     with pytest.raises(DemonstrationError, match="codes of steps without its boundaries"):
-        check_usable(PartialLabels([np.full(4, UNKNOWN)], [np.full(4, 2)]), np.array([2]))
+        check_labels(PartialLabels([np.full(4, UNKNOWN)], [np.full(4, 2)]), np.array([2]))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from compile_il.data.labels import NO_SEGMENT, UNKNOWN
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO
 
 
 class Constraints(NamedTuple):

@@ -16,8 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from compile_il.inference.exact.constraints import Constraints, feasible_counts, known_or, segment_codes_of
 from compile_il.inference.exact.recursion import end_probs, forward, table_of, tables_of
 from compile_il.inference.exact.segment_scores import Centred, Priors, centre, segment_values
-from compile_il.inference.log_space import LOG_ZERO
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import LOG_ZERO, StepScores
 
 
 class Segmentation(NamedTuple):

@@ -18,12 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import logsumexp
-from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.data import UNKNOWN
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO, log_poisson
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
@@ -72,9 +71,22 @@ def poisson_log_duration(rate: Float[Array, ""] | float, weight: float, longest:
       weight: 1 is the prior itself, 0 takes it away.
       longest: segments longer than this are impossible.
     """
-    durations = jnp.arange(longest + 1)
-    log_poisson = durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
-    return weight * (log_poisson - jnp.log1p(-jnp.exp(-rate)))
+    return weight * (log_poisson(jnp.arange(longest + 1), rate) - jnp.log1p(-jnp.exp(-rate)))
+
+
+class FixedWeight(eqx.Module):
+    """Weight of the Poisson over lengths, where neither it nor the rate is learned."""
+
+    weight: float = eqx.field(static=True)
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
+        """Log of p(d)^w for d = 0 .. longest; entry 0 is never used, and `allowed` has no influence."""
+        del allowed
+        return poisson_log_duration(rate, self.weight, longest)
+
+    def rate(self, first: float) -> float:
+        """Rate λ, as it was before training."""
+        return first
 
 
 class LearnedWeight(eqx.Module):
@@ -92,6 +104,10 @@ class LearnedWeight(eqx.Module):
     def weight(self) -> Float[Array, ""]:
         """Weight w of the Poisson, between 0 and 1."""
         return jax.nn.sigmoid(STRIDE * self.position)
+
+    def rate(self, first: float) -> float:
+        """Rate λ, as it was before training."""
+        return first
 
     def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
         """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
@@ -136,5 +152,5 @@ class LearnedRate(eqx.Module):
         return poisson_log_duration(self.rate(rate), self.weight, longest)
 
 
-LearnedDurations = LearnedWeight | LearnedRate
-"""What may be learned of the lengths of segments."""
+Durations = FixedWeight | LearnedWeight | LearnedRate
+"""A factor for the lengths of segments, of which one number may be learned."""

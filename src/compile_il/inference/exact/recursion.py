@@ -20,8 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from compile_il.inference.exact.constraints import Constraints, by_segment, feasible_counts, segment_codes_of
 from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
-from compile_il.inference.log_space import LOG_ZERO
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import LOG_ZERO, StepScores
 
 
 class Posterior(NamedTuple):

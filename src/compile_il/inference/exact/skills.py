@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Space
 from compile_il.inference.exact.effects import Effects
-from compile_il.inference.exact.priors import LearnedDurations
+from compile_il.inference.exact.priors import Durations
 from compile_il.inference.records import StepScores
 from compile_il.networks.embeddings import halved
 from compile_il.networks.policies import EncoderState, SkillPolicies
@@ -25,13 +25,13 @@ class ActorState(NamedTuple):
     """How much of each thing there is (`Effects.measure`); None without effects."""
 
 
-class Skills(eqx.Module):
+class ExactSkills(eqx.Module):
     """Sub-task policies and a termination rule that looks at a step and at where it led."""
 
     policies: SkillPolicies
     stopping: eqx.nn.MLP
-    durations: LearnedDurations | None
-    """What is learned of the Poisson factor on segment lengths, its weight or its rate; None if both are fixed."""
+    durations: Durations
+    """The Poisson factor on segment lengths, whose weight or rate may be learned."""
     effects: Effects | None
     """The change that each skill makes, by which skills are told apart; None without effects."""
     space: Space = eqx.field(static=True)
@@ -45,7 +45,7 @@ class Skills(eqx.Module):
         *,
         shared_termination: bool,
         termination_weight: float,
-        durations: LearnedDurations | None,
+        durations: Durations,
         effects: Effects | None = None,
         key: PRNGKeyArray,
     ):
@@ -98,14 +98,22 @@ class Skills(eqx.Module):
             log_go=self.termination_weight * jax.nn.log_sigmoid(-logits),
         )
 
-    def in_half_precision(self) -> "Skills":
+    def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
+        """Log-factor of a segment of d = 0 .. longest steps; see `compile_il.inference.exact.priors`."""
+        return self.durations.log_duration(rate, longest, allowed)
+
+    def expected_length(self, rate: float) -> float:
+        """Returns the expected length of a segment, as learned, where training began with `rate`."""
+        return float(self.durations.rate(rate))
+
+    def in_half_precision(self) -> "ExactSkills":
         """A copy whose networks compute in bfloat16.
 
         Cells of our worlds are 0 or 1, exact in any precision; the first layer reads vectors as they are; scores stay
         float32.
         """
 
-        def networks(skills: Skills) -> tuple[Any, ...]:
+        def networks(skills: ExactSkills) -> tuple[Any, ...]:
             return skills.policies.eyes, skills.policies.heads, skills.stopping
 
         return eqx.tree_at(networks, self, halved(networks(self)))

@@ -34,8 +34,7 @@ from compile_il.inference.exact.segment_scores import (
     window_after,
     window_before,
 )
-from compile_il.inference.log_space import LOG_ZERO
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import LOG_ZERO, StepScores
 
 
 def log_likelihood(

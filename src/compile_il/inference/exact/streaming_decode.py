@@ -19,8 +19,7 @@ from compile_il.inference.exact.segment_scores import (
     window_before,
 )
 from compile_il.inference.exact.streaming import end_probs, forward, no_segments
-from compile_il.inference.log_space import LOG_ZERO
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import LOG_ZERO, StepScores
 
 
 class _Best(NamedTuple):

@@ -6,15 +6,21 @@ have more segments, than any that it was trained on (paper, "Recognition model")
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from compile_il.data import UNKNOWN
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.data.batch import Batch
+from compile_il.inference.records import LOG_ZERO, BatchSegments
+from compile_il.inference.relaxed.distributions import gaussian_kl, log_boundary_prior, prior_mean
+from compile_il.inference.relaxed.objective import ActionEvidence, log_actions
 from compile_il.inference.relaxed.recognition import Readout, Recognition, read_attentively
-from compile_il.inference.relaxed.supervision import Supervision
+from compile_il.inference.relaxed.skills import RelaxedSkills
+from compile_il.inference.relaxed.supervision import Supervision, supervision_of_batch
 from compile_il.networks.lstm import masked_passes_by_scan, project
+from compile_il.networks.policies import SkillPolicies
 
 
 class HardSegments(NamedTuple):
@@ -68,3 +74,66 @@ def segment(
         return end, HardSegments(end, jnp.where(over, 0.0, probs), weights @ recognition.code_logits(encodings))
 
     return jax.lax.scan(find, jnp.array(0), (jnp.arange(told.ends.shape[0]), told.ends))[1]
+
+
+@eqx.filter_jit
+def decode_by_recognition(
+    skills: RelaxedSkills, batch: Batch, log_counts: Float[Array, "B counts"], rate: float, readout: Readout
+) -> BatchSegments:
+    """Finds one segment at a time, as many as told; what is empty is left out (`compile_il.inference.relaxed.decode`).
+
+    Boundary probabilities are those of the recognition model, each given the cuts before it. The log-likelihood is that
+    of the actions together with the segmentation found, a lower bound to that of the actions; where codes are Gaussian
+    and not told, with the divergence of the code from its prior in place of its log-probability.
+    """
+    frames, counts, most = skills.read(batch), jnp.argmax(log_counts, axis=-1), log_counts.shape[1] - 1
+    lengths, told, times = jnp.asarray(batch.lengths), supervision_of_batch(batch, counts, most), frames.inputs.shape[1]
+
+    def cut(inputs: Float[Array, "times input"], length: Int[Array, ""], told: Supervision) -> HardSegments:
+        return segment(skills.recognition, inputs, length, told, readout)
+
+    hard = jax.vmap(cut)(frames.inputs, lengths, told)
+    begins = jnp.pad(hard.ends[:, :-1], ((0, 0), (1, 0)))
+    behind = (jnp.arange(times) >= begins[..., None]).astype(frames.inputs.dtype)
+    evidence = skills.in_segments(frames, behind, lengths)[:, :, :-1]
+
+    def judge(
+        hard: HardSegments, seen: ActionEvidence, begins: Int[Array, " M"], length: Int[Array, ""], told: Supervision
+    ) -> BatchSegments:
+        codes, log_prior = codes_of(skills, hard, told)
+        used = begins < length
+        of_step = jnp.sum(jnp.arange(times - 1)[:, None] >= hard.ends[:-1], axis=1)
+        fits = log_actions(skills.policies, seen, codes, of_step)
+        real = jnp.arange(fits.shape[0]) < length
+        inner = jnp.arange(most) < told.num_segments - 1
+        where = jax.vmap(lambda begin, end: log_boundary_prior(rate, length, begin, end, times))(begins, hard.ends)
+        return BatchSegments(
+            num_segments=jnp.sum(used),
+            ends=hard.ends,
+            skills=codes,
+            boundary_probs=jnp.minimum(jnp.sum(hard.boundary_probs, axis=0), 1.0)[:-1],
+            count_probs=jax.nn.one_hot(jnp.sum(used), most + 1),
+            log_likelihood=jnp.sum(jnp.where(real, fits, 0.0))
+            + jnp.sum(jnp.where(inner, where, 0.0))
+            + jnp.sum(jnp.where(jnp.arange(most) < told.num_segments, log_prior, 0.0)),
+        )
+
+    return jax.vmap(judge)(hard, ActionEvidence(evidence, frames.actions[:, :-1]), begins, lengths, told)
+
+
+class ChosenCodes(NamedTuple):
+    """The code chosen for each segment of one demonstration, and its log-probability under the prior."""
+
+    codes: Shaped[Array, "M ..."]
+    log_prior: Float[Array, " M"]
+
+
+def codes_of(skills: RelaxedSkills, hard: HardSegments, told: Supervision) -> ChosenCodes:
+    """Chooses the code of each segment: the told one, or else the most probable."""
+    if isinstance(skills.policies, SkillPolicies):
+        codes = jnp.where(told.codes >= 0, told.codes, jnp.argmax(hard.code_logits, axis=-1))
+        return ChosenCodes(codes, jnp.full(codes.shape, -jnp.log(skills.num_skills)))
+    mean, log_variance = jnp.split(hard.code_logits, 2, axis=-1)
+    expected = prior_mean(told.codes, mean.shape[-1])
+    log_prior = -jax.vmap(gaussian_kl)(mean - expected, log_variance)
+    return ChosenCodes(jnp.where(told.codes[:, None] >= 0, expected, mean), log_prior)

@@ -13,10 +13,10 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammaln, logsumexp
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int
 
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO, log_poisson
 
 
 def relax(
@@ -65,11 +65,6 @@ def prior_mean(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]
 def gaussian_kl(mean: Float[Array, " D"], log_variance: Float[Array, " D"]) -> Float[Array, ""]:
     """KL(N(mean, variance) || N(0, 1)) = ½ Σ (mean² + variance - 1 - log variance)."""
     return 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1 - log_variance)
-
-
-def log_poisson(durations: Float[Array, "*shape"], rate: float) -> Float[Array, "*shape"]:
-    """Log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
-    return durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
 
 
 def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:

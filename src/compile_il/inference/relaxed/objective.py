@@ -19,8 +19,7 @@ from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from compile_il.data.batch import Batch
-from compile_il.inference.log_space import LOG_ZERO
-from compile_il.inference.records import Loss, sum_of
+from compile_il.inference.records import LOG_ZERO, Loss, sum_of
 from compile_il.inference.relaxed.distributions import (
     categorical_kl,
     first_boundary_kl,

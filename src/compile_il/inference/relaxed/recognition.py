@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.data import UNKNOWN
-from compile_il.inference.log_space import LOG_ZERO
+from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.distributions import relax
 from compile_il.networks.lstm import masked_passes, project, state_dtype
 

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.data.batch import Batch, acts, to_padded
 from compile_il.data.spaces import Scaling, Space
-from compile_il.inference.records import StepScores
+from compile_il.inference.records import StepScores, log_poisson
 from compile_il.inference.relaxed.recognition import Recognition
 from compile_il.networks.embeddings import Embedding, halved, make_embedding
 from compile_il.networks.lstm import LSTMState, memory_in_segments, update_memory
@@ -174,6 +174,15 @@ class RelaxedSkills(eqx.Module):
         assert not self.policies.eyes.forgetful, "what a step is worth depends on where its segment began"
         log_policy = self._evidence(batch)[:, :-1]
         return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
+        """Log of the Poisson over lengths d = 0 .. longest, of at least one step: the paper's model has no other."""
+        del allowed
+        return log_poisson(jnp.arange(longest + 1), rate) - jnp.log1p(-jnp.exp(-rate))
+
+    def expected_length(self, rate: float) -> float:
+        """Returns the expected length of a segment, of which nothing is learned."""
+        return rate
 
     def in_half_precision(self) -> "RelaxedSkills":
         """A copy that multiplies in bfloat16; see `Skills.in_half_precision`.

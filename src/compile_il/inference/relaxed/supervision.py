@@ -85,7 +85,7 @@ def counts_of_batch(batch: Batch, num_segments: int) -> Int[Array, " B"]:
     return jnp.where(listed[:, -1] == NO_SEGMENT, jnp.sum(listed != NO_SEGMENT, axis=1), num_segments)
 
 
-def check_usable(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
+def check_labels(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
     """Refuses labels that the recognition model has no use for.
 
     It takes all boundaries of a demonstration or none, and codes by segment.

@@ -1,0 +1,272 @@
+"""Offer exact inference under the names of `compile_il.inference.engines.Engine`.
+
+Training maximises the log-likelihood of demonstrations under all their segmentations, log p(a | s).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from numpy.typing import NDArray
+
+from compile_il.config import Best, Config, Decoder
+from compile_il.data import Demonstrations
+from compile_il.data.batch import Batch, Cost, batch_of, pick, rows_filled_up
+from compile_il.data.labels import PartialLabels
+from compile_il.data.spaces import Scaling, Space
+from compile_il.inference.exact import decode as dense_decode
+from compile_il.inference.exact import recursion, streaming, streaming_decode
+from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
+from compile_il.inference.exact.decode import Segmentation
+from compile_il.inference.exact.effects import new_effects
+from compile_il.inference.exact.priors import Durations, FixedWeight, LearnedRate, LearnedWeight, unknown_count
+from compile_il.inference.exact.recursion import Posterior, point_mass
+from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.skills import ExactSkills
+from compile_il.inference.records import BatchSegments, Loss, Losses, Skills, StepScores, is_impossible
+from compile_il.networks.policies import make_skill_policies
+
+DECODER: Decoder = "exact"
+FINDS_COUNTS = True
+MAY_BE_EMPTY = False
+
+EFFECT_KEY = 7
+"""Number folded into a seed's key for effects, so that with and without them the same networks are drawn."""
+
+
+def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> ExactSkills:
+    """Returns policies, a termination rule and what else settings ask for, before training."""
+    policy_key, stop_key = jax.random.split(key)
+    effects = None
+    if config.effects:
+        effect_key = jax.random.fold_in(key, EFFECT_KEY)
+        effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
+    return ExactSkills(
+        space,
+        make_skill_policies(config, space, scaling, policy_key),
+        shared_termination=bool(config.shared_termination),
+        termination_weight=config.termination_weight or 1.0,
+        durations=_make_durations(config),
+        effects=effects,
+        key=stop_key,
+    )
+
+
+def _make_durations(config: Config) -> Durations:
+    """Returns the factor for lengths: its weight is learned if none is given, its rate where nothing gives the mean."""
+    if config.duration_weight is None:
+        return LearnedWeight()
+    gives_mean = config.num_segments is not None or config.duration_rate is not None
+    if gives_mean or config.duration_weight == 0.0:
+        return FixedWeight(config.duration_weight)
+    return LearnedRate(config.duration_weight)
+
+
+def make_priors(config: Config, skills: Skills, rate: float, max_length: int) -> Priors:
+    """Returns priors over skills and segment lengths, for demonstrations of up to `max_length` steps."""
+    longest = min(max_length, config.longest_segment or max_length)
+    log_duration = skills.log_duration(rate, longest, config.longest_segment)
+    return Priors(jnp.full((config.num_skills,), -jnp.log(config.num_skills)), log_duration)
+
+
+def make_losses(config: Config, rate: float) -> Losses:
+    """Returns the negative log-likelihood, with a prior on the number of segments where that is unknown."""
+    count = config.num_segments
+    unknown = unknown_count(config.max_segments, config.segment_cost)
+    log_count = unknown if count is None else point_mass(count, count)
+
+    def losses(skills: ExactSkills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
+        del keys, iteration  # nothing is drawn, and nothing changes on the way
+        priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
+        return Loss(-log_likelihoods(skills, batch, priors, log_count), terms={})
+
+    return losses
+
+
+def decode(
+    skills: Skills, config: Config, rate: float, batch: Batch, log_counts: Float[Array, "B counts"], best: Best
+) -> BatchSegments:
+    """Segments a batch by sums over all segmentations; skills may be those of relaxed inference."""
+    priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
+    return _decode(skills, batch, priors, log_counts, best)
+
+
+@eqx.filter_jit
+def _decode(
+    skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], best: Best
+) -> BatchSegments:
+    steps, known = score_batch(skills, batch)
+    recursion = recursion_for(steps.log_policy.shape[1])
+    find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
+    each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
+    path = each(find)(steps, priors, known, log_counts)
+    return _segments(path, each(recursion.posterior)(steps, priors, known, log_counts))
+
+
+def draw(
+    skills: Skills,
+    config: Config,
+    rate: float,
+    batch: Batch,
+    log_counts: Float[Array, "B counts"],
+    keys: Key[Array, " B"],
+) -> BatchSegments:
+    """Draws one segmentation of each demonstration of a batch from the posterior over all of them."""
+    priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
+    return _draw(skills, batch, priors, log_counts, keys)
+
+
+@eqx.filter_jit
+def _draw(
+    skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], keys: Key[Array, " B"]
+) -> BatchSegments:
+    steps, known = score_batch(skills, batch)
+    recursion = recursion_for(steps.log_policy.shape[1])
+    path = jax.vmap(recursion.sample_segmentation, in_axes=(0, 0, None, 0, 0))(keys, steps, priors, known, log_counts)
+    posterior = jax.vmap(recursion.posterior, in_axes=(0, None, 0, 0))(steps, priors, known, log_counts)
+    return _segments(path, posterior)
+
+
+def _segments(path: Segmentation, posterior: Posterior) -> BatchSegments:
+    return BatchSegments(
+        num_segments=path.num_segments,
+        ends=path.ends,
+        skills=path.skills,
+        boundary_probs=posterior.boundary_probs,
+        count_probs=posterior.count_probs,
+        log_likelihood=posterior.log_likelihood,
+    )
+
+
+def check_decodable(config: Config, best: Best | None) -> None:
+    """Refuses models whose segmentations cannot be summed over."""
+    del best
+    if config.codes == "gaussian":
+        raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
+    if config.forgetful:
+        raise ValueError(f'{FORGETFUL}: pass decoder="recognition".')
+
+
+FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"
+
+
+def check_labels(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
+    """Refuses nothing: any labels restrict the sums."""
+
+
+def cost_of(config: Config) -> Cost:
+    """Returns the number of starts and ends that are summed over."""
+    longest = config.longest_segment
+    return lambda steps: float(steps) * (steps if longest is None else min(steps, longest))
+
+
+def expected_length(mean: float, *, fresh: bool) -> float:
+    """Returns the mean of the data."""
+    del fresh
+    return mean
+
+
+def annealed(config: Config, iteration: int) -> dict[str, float]:
+    """Returns nothing: nothing is annealed."""
+    del config, iteration
+    return {}
+
+
+LONGEST_DENSE = 256
+"""Largest number of steps for which the dense recursion, faster and hungrier for memory, is used."""
+
+
+class Recursion(NamedTuple):
+    """Functions of one way to sum over all segmentations of a demonstration: dense or streaming."""
+
+    log_likelihood: Callable[..., Float[Array, ""]]
+    posterior: Callable[..., Posterior]
+    best_segmentation: Callable[..., Segmentation]
+    best_boundaries: Callable[..., Segmentation]
+    sample_segmentation: Callable[..., Segmentation]
+
+
+DENSE = Recursion(
+    recursion.log_likelihood,
+    recursion.posterior,
+    dense_decode.best_segmentation,
+    dense_decode.best_boundaries,
+    dense_decode.sample_segmentation,
+)
+
+
+STREAMING = Recursion(
+    streaming.log_likelihood,
+    streaming.posterior,
+    streaming_decode.best_segmentation,
+    streaming_decode.best_boundaries,
+    streaming_decode.sample_segmentation,
+)
+
+
+def recursion_for(max_length: int) -> Recursion:
+    """The recursion for demonstrations of up to `max_length` steps; both give the same, but may draw other samples."""
+    return DENSE if max_length <= LONGEST_DENSE else STREAMING
+
+
+class Scored(NamedTuple):
+    """Step scores of each demonstration of a batch, padded, and what is known about it."""
+
+    steps: StepScores
+    known: Constraints
+
+
+def score_batch(skills: Skills, batch: Batch) -> Scored:
+    """Scores of a batch's steps by the networks, and what is known about each demonstration."""
+    return Scored(skills.score_steps(batch), constraints_of_batch(batch, skills.num_skills))
+
+
+def constraints_of_batch(batch: Batch, num_skills: int) -> Constraints:
+    """What the labels of each demonstration of a batch tell, by `constraints_from_labels`."""
+    labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes)
+    return jax.vmap(functools.partial(constraints_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
+
+
+def log_likelihoods(
+    skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]
+) -> Float[Array, " B"]:
+    """Log p(a | s) of each demonstration."""
+    steps, known = score_batch(skills, batch)
+    log_likelihood = recursion_for(steps.log_policy.shape[1]).log_likelihood
+    return jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count)
+
+
+_DEMOS_PER_CALL = 64
+
+
+def feasible(
+    demos: Demonstrations, num_skills: int, longest: int, log_count: Float[Array, " counts"]
+) -> Bool[np.ndarray, " B"]:
+    """For each demonstration, whether some number of segments, boundaries and skills agree with its labels.
+
+    The recursion with scores that say nothing: its likelihood is zero where nothing agrees.
+    """
+    max_length, num_rows = demos.max_length, min(len(demos), _DEMOS_PER_CALL)
+    priors = Priors(jnp.zeros((num_skills,)), jnp.zeros((min(longest, max_length) + 1,)))
+    parts = []
+    for first in range(0, len(demos), num_rows):
+        some = demos[first : first + num_rows]
+        batch = pick(batch_of(some, some.num_frames, max_length), rows_filled_up(len(some), num_rows))
+        # Without frames, of which each part has another number: one program does for all parts.
+        labels = batch._replace(frames=batch.frames[:0], actions=batch.actions[:0])
+        parts.append(~np.asarray(is_impossible(_log_ways(labels, priors, log_count, num_skills)))[: len(some)])
+    return np.concatenate(parts)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], num_skills: int) -> Float[Array, " B"]:
+    num_steps = batch.boundary_labels.shape[1]
+    nothing = StepScores(*(jnp.zeros((num_steps, num_skills)),) * 3)
+    log_likelihood = recursion_for(num_steps).log_likelihood
+    each = jax.vmap(log_likelihood, in_axes=(None, None, 0, None))
+    return each(nothing, priors, constraints_of_batch(batch, num_skills), log_count)
