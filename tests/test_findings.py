@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from compile_il.evaluation.results import read_result
+from experiments.tables.scores import at_a_quarter
 from experiments.paper.names import StudyName
 from experiments.paper.published import PAPER
-from experiments.tables.scores import at_a_quarter
+from compile_il.evaluation.results import read_result
 
 SCORES = ("boundary_accuracy", "f1", "f1_tolerance_1")
 
@@ -17,6 +17,11 @@ SCORES = ("boundary_accuracy", "f1", "f1_tolerance_1")
 def score(table: StudyName, model: str, tasks: int, name: str) -> float:
     """Mean over seeds, in per cent, with the digits that the paper prints."""
     return round(100 * mean(seed[name] for seed in read_result(table)["figures"][model]["scores"][str(tasks)]), 1)
+
+
+def experiments_page() -> str:
+    """Text of docs/experiments.md, each run of blanks as one."""
+    return " ".join((Path(__file__).parent.parent / "docs" / "experiments.md").read_text().split())
 
 
 def agents() -> dict[str, dict[str, Any]]:
@@ -45,7 +50,7 @@ def test_exact_inference_needs_no_labels_on_the_reacher() -> None:
 
 
 def test_relaxed_inference_is_as_good_as_the_papers_but_for_four_rows() -> None:
-    """Within two standard deviations, or above; docs/decisions.md is about the others."""
+    """Within two standard deviations, or above; docs/experiments.md is about the others."""
     below = {
         (table, model, tasks)
         for table in ("table1", "table2", "table3")
@@ -138,10 +143,10 @@ def test_small_models_of_surprisal_do_as_well_with_a_large_spread() -> None:
 
 def test_told_codes_are_not_named_on_the_reacher() -> None:
     """As docs/experiments.md says it, in its numbers."""
-    page = " ".join((Path(__file__).parent.parent / "docs" / "experiments.md").read_text().split())
-    known_or = score("table1", "z-CompILE", 3, "agreement")
+    page = experiments_page()
+    named = score("table1", "z-CompILE", 3, "agreement")
     told, cut = (score("table1", model, 3, "online") for model in ("z-CompILE", "b-CompILE"))
-    assert f"agree with the true ones in {known_or:.0f} % of steps, so that only {told:.1f} % of levels" in page
+    assert f"agree with the true ones in {named:.0f} % of steps, so that only {told:.1f} % of levels" in page
     assert f"against {cut:.1f} % for b-CompILE" in page
 
 
@@ -331,3 +336,29 @@ def test_low_temperatures_take_long_trainings() -> None:
         )
         assert found > share * paper
         assert 59 < summed < 73
+
+
+def test_numbers_in_sentences_are_those_of_the_files() -> None:
+    """As docs/experiments.md has them outside of tables."""
+    page = experiments_page()
+
+    def at_the_end(kind: str) -> str:
+        [seed] = read_result(f"temperature-{kind}-cpu")["figures"]["scores"]["3"]
+        return f"{100 * seed['boundary_accuracy']:.1f} %"
+
+    assert f"find {at_the_end('0.1-cut-wide')} of boundaries on test levels after 5,000" in page
+    fast, slow = at_the_end("0.01-cut-wide"), at_the_end("0.01-cut-wide-slow")
+    paper, spread = PAPER["table3"]["temperature=0.01"][3].boundary_accuracy
+    assert f"at 1e-3 they find {fast} after 8,000 iterations" in page
+    assert f"at 3e-4 they find {slow} after 5,000, where the paper has {paper} ± {spread}" in page
+
+    def last(kind: str) -> dict[str, Any]:
+        [checks] = read_result(f"told-gaussian-{kind}-cpu")["figures"].values()
+        found: dict[str, Any] = checks[-1]
+        return found
+
+    first, second = last("0.01")["early"]
+    assert f"and {100 * first:.0f} and {100 * second:.0f} % still after 3,000" in page
+    assert f"one of two seeds ends with {100 * max(last('ten-types')['early']):.0f} % of boundaries a step early" in page
+    [wide] = last("wide-hard-expert")["hit"]
+    assert f"{100 * wide:.0f} % of boundaries are in place after 5,000 iterations" in page
