@@ -359,6 +359,7 @@ def test_numbers_in_sentences_are_those_of_the_files() -> None:
 
     first, second = last("0.01")["early"]
     assert f"and {100 * first:.0f} and {100 * second:.0f} % still after 3,000" in page
-    assert f"one of two seeds ends with {100 * max(last('ten-types')['early']):.0f} % of boundaries a step early" in page
+    early = max(last("ten-types")["early"])
+    assert f"one of two seeds ends with {100 * early:.0f} % of boundaries a step early" in page
     [wide] = last("wide-hard-expert")["hit"]
     assert f"{100 * wide:.0f} % of boundaries are in place after 5,000 iterations" in page
