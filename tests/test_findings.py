@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.tables.scores import at_a_quarter
+from compile_il.evaluation.results import read_result
 from experiments.paper.names import StudyName
 from experiments.paper.published import PAPER
-from compile_il.evaluation.results import read_result
+from experiments.tables.scores import at_a_quarter
 
 SCORES = ("boundary_accuracy", "f1", "f1_tolerance_1")
 

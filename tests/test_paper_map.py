@@ -94,8 +94,8 @@ def test_tests_exist(row: Row) -> None:
 
 
 def test_every_equation_is_there() -> None:
-    known_or = {int(number) for row in ROWS for number in re.findall(r"\((\d+)\)", row.paper)}
-    assert known_or == set(range(1, NUM_EQUATIONS + 1))
+    named = {int(number) for row in ROWS for number in re.findall(r"\((\d+)\)", row.paper)}
+    assert named == set(range(1, NUM_EQUATIONS + 1))
 
 
 def test_every_row_says_what_was_chosen() -> None:

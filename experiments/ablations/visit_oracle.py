@@ -1,7 +1,7 @@
 """What can be reached on grid-visit: a Bayes-optimal observer who knows the world, its expert and the number of tasks.
 
 Walking over an object on the way looks the same as visiting it as a task, so that some boundaries cannot be told. The
-observer weighs all task lists z_1 .. z_M by their prior (rule 7 of `docs/decisions.md`) and keeps those under which the
+observer weighs all task lists z_1 .. z_M by their prior (rule 7 of `docs/worlds.md`) and keeps those under which the
 expert (rules 9 and 14), who is deterministic, would have taken exactly the actions that were seen. A task ends on the
 first object of its type, so that a list and its boundaries b_1 .. b_M = T imply each other, and with
 

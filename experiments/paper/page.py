@@ -60,7 +60,7 @@ HISTORY: dict[str, dict[PaperName, str]] = {
     "da60d07333c6": {
         "table2": "The boundaries that z-CompILE misses are a step off, in some seeds more than in others: a small "
         "copy has them a step early where the expert slows down before a touch, and not where it does not; at the "
-        "paper's width this has not been shown ([experiments.md](experiments.md#told-gaussian-codes)).",
+        "paper's width this has not been shown ([experiments.md](experiments.md#labels-of-gaussian-codes)).",
         "figure7": "Wall time is more than it takes: another training, which is not counted, ran on the same "
         "accelerator.",
     },

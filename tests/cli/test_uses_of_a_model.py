@@ -176,9 +176,9 @@ def test_other_numbers_of_segments_are_named_where_there_are_some(
     monkeypatch.setattr("compile_il.evaluation.metrics.score", lambda *_, **__: scores)
     other = tmp_path / "other.npz"
     cil.demonstrate("symbols", num_demos=4, num_tasks=3, seed=1).save(other)
-    for data, known_or in ((symbols, False), (other, True)):
+    for data, named in ((symbols, False), (other, True)):
         main(["segment", str(relaxed), str(data), "--out", str(tmp_path / "found.jsonl"), "--overwrite"])
-        assert ("The truth has other numbers of segments" in " ".join(capsys.readouterr().out.split())) == known_or
+        assert ("The truth has other numbers of segments" in " ".join(capsys.readouterr().out.split())) == named
 
 
 @pytest.mark.filterwarnings("ignore::compile_il.data.segment_counts.CountWarning")

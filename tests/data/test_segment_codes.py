@@ -112,8 +112,8 @@ def agrees(boundaries: list[int], codes: list[int], in_order: list[int]) -> bool
         if any(label not in (-1, t in inner) for t, label in enumerate(boundaries) if t):
             continue
         segments = np.searchsorted(inner, np.arange(T), side="right")
-        for known_or in itertools.product(*([code] if code != -1 else [0, 1] for code in in_order)):
-            if all(code in (-1, known_or[m]) for code, m in zip(codes, segments, strict=True)):
+        for named in itertools.product(*([code] if code != -1 else [0, 1] for code in in_order)):
+            if all(code in (-1, named[m]) for code, m in zip(codes, segments, strict=True)):
                 return True
     return False
 

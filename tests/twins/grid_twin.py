@@ -1,4 +1,4 @@
-"""The grid world once more: slow, in plain Python, written from the rules in `docs/decisions.md`.
+"""The grid world once more: slow, in plain Python, written from the rules in `docs/worlds.md`.
 
 The fast world is stepped beside this one in the tests, so nothing here imports from the package. "Rule 7"
 means that item of the grid world's list. Cells are `(row, column)`, counted from the north-west corner.

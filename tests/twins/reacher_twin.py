@@ -1,4 +1,4 @@
-"""The reacher once more: slow, in plain Python, written from the rules in `docs/decisions.md`.
+"""The reacher once more: slow, in plain Python, written from the rules in `docs/worlds.md`.
 
 The fast world is stepped beside this one in the tests, so nothing here imports from the package. "Rule 5"
 means that item of the reacher's list. All arithmetic is in double precision; only observations are float32.

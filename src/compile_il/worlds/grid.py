@@ -1,7 +1,7 @@
 """The paper's grid world: walls, objects, a player, and lists of things to visit or to pick up.
 
 Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the rules in full,
-with what the paper leaves open, are in `docs/decisions.md`.
+with what the paper leaves open, are in `docs/worlds.md`.
 
 The grid world seen through a window: the player sees the cells around it, and not the whole board.
 
@@ -169,7 +169,7 @@ class GridWorld:
         return GridState(level.player, jnp.ones((self.num_objects,), bool), zero, zero)
 
     def step(self, level: GridLevel, state: GridState, action: Int[Array, ""]) -> Step:
-        """Result of one action, by the grid world's rules 8 to 12 in `docs/decisions.md`."""
+        """Result of one action, by the grid world's rules 8 to 12 in `docs/worlds.md`."""
         target = state.player + self._offset(action % NUM_MOVES)
         picks = action >= NUM_MOVES
         wall = level.walls.reshape(-1)[target]

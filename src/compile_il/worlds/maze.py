@@ -2,7 +2,7 @@
 
 The paper, appendix "Environment implementation details": walls are placed "using a recursive backtracking algorithm for
 unbiased maze generation", then subsampled "using a sampling rate of 0.2"; the enclosing row and column are not.
-`docs/decisions.md` says how a maze, whose side is odd, fits a grid whose side is even.
+`docs/worlds.md` says how a maze, whose side is odd, fits a grid whose side is even.
 """
 
 from typing import NamedTuple

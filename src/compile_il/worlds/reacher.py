@@ -1,7 +1,7 @@
 """The paper's reacher: a two-link planar arm that touches coloured targets in a given order.
 
 Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the choices that the
-paper leaves open are in `docs/decisions.md`.
+paper leaves open are in `docs/worlds.md`.
 """
 
 import dataclasses

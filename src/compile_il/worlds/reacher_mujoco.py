@@ -108,7 +108,7 @@ class MujocoReacherEnv(ReacherEnv):
             self._physics.data.qpos[:] = observation[-2:]
             for kind, (alpha, x, y) in enumerate(observation[:-2].reshape(-1, 3)):
                 depth = 0.01 if alpha > 0 else _HIDDEN_DEPTH
-                self._physics.known_or.model.geom_pos[f"target{kind}"] = (x, y, depth)
+                self._physics.named.model.geom_pos[f"target{kind}"] = (x, y, depth)
         return observation, info
 
     def _move(self, action: NDArray[np.float32]) -> Any:
@@ -121,5 +121,5 @@ class MujocoReacherEnv(ReacherEnv):
         if self.render_mode != "rgb_array":
             return super().render()
         for kind, alpha in enumerate(self._frames[-1][:-2].reshape(-1, 3)[:, 0]):
-            self._physics.known_or.model.geom_rgba[f"target{kind}", 3] = 1.0 if alpha > 0 else _FADED
+            self._physics.named.model.geom_rgba[f"target{kind}", 3] = 1.0 if alpha > 0 else _FADED
         return self._physics.render(height=IMAGE_SIZE, width=IMAGE_SIZE, camera_id="fixed")

@@ -1,7 +1,7 @@
 """The toy task of the official code: runs of repeated symbols, demonstrations without states.
 
 A demonstration is a list of `num_tasks` distinct symbols, each repeated 1 to `max_repeats` times; the symbols are the
-actions. See `docs/decisions.md` for the end symbol that is not here.
+actions. See `docs/worlds.md` for the end symbol that is not here.
 """
 
 import dataclasses

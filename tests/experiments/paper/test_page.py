@@ -132,13 +132,13 @@ def test_what_is_trained_once_is_counted_once() -> None:
 def test_notes_are_made_of_the_numbers_in_the_file() -> None:
     result = made_up.result("figure7")
     seeds = [(0.8, 0.02), (0.83, 0.03), (1.0, 0.98)]
-    known_or = [{"count_accuracy": right, "online": solved} for right, solved in seeds]
-    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = known_or
+    named = [{"count_accuracy": right, "online": solved} for right, solved in seeds]
+    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named
     assert note_on("figure7", result).startswith(
         "2 of 3 seeds of CompILE on pick-up leave out a segment in 17 to 20 % of the demonstrations of five tasks, and "
         "solve 2 to 3 % of such levels online; of the others, 98 %."
     )
-    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = known_or[2:]
+    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named[2:]
     assert note_on("figure7", result) == ""
     figure4 = made_up.result("figure4")
     trained = "they were trained for 8,000 iterations and CompILE for 7,000"

@@ -29,8 +29,8 @@ def asked_by_score(model: Model, monkeypatch: pytest.MonkeyPatch, tasks: int, **
     """All that `evaluate` is given, or has by default."""
     asked: dict[str, Any] = {}
 
-    def note(*given: Any, **known_or: Any) -> Evaluation:
-        bound = inspect.signature(evaluate).bind(*given, **known_or)
+    def note(*given: Any, **named: Any) -> Evaluation:
+        bound = inspect.signature(evaluate).bind(*given, **named)
         bound.apply_defaults()
         asked.update(bound.arguments)
         return NOTHING

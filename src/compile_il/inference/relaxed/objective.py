@@ -182,7 +182,7 @@ def gaussian_codes(
     """Samples of Gaussian codes, which one policy reads; in a random half of the demonstrations, told codes themselves.
 
     Were told codes read in all of them, boundaries would stay where their prior has them; were samples, which say more
-    than the label does, boundaries would come a step early (docs/decisions.md, "Told Gaussian codes").
+    than the label does, boundaries would come a step early (docs/decisions.md, "Labels of Gaussian codes").
     """
     mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
     noise_keys, told_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
