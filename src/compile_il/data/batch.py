@@ -1,13 +1,9 @@
-"""Minibatches with their frames end to end, so that networks run on frames that exist and on nothing else.
+"""Makes batches with frames end to end, sorts demonstrations into length buckets, and pads scores of frames.
 
-Rooms for demonstrations of different lengths: a few long ones do not slow down the many that are short.
-
-The demonstrations of a batch are padded to the length that there is room for, and sums over segmentations take a time
-that grows with the square of it. So where one demonstration in a hundred is thirty times as long as the others, nearly
-all work would be done on padding. Instead each batch is shared out over two rooms, one for the usual lengths and a
-small one for what is longer; results are the same, since a demonstration does not depend on what lies beside it.
-
-Takes frames end to end to a padded table, and gradients back again.
+Networks run on frames that exist, and on nothing else. Sums over segmentations need padding to the longest
+demonstration, and a time that grows with the square of that. Where one demonstration in a hundred is thirty times as
+long as the others, nearly all of it would be spent on padding. So each batch has one bucket for the usual lengths and
+at most one small bucket for what is longer; results are the same, since no demonstration depends on another.
 """
 
 import math
@@ -25,23 +21,30 @@ from compile_il.data.labels import NO_SEGMENT, UNKNOWN
 
 ROUND_STEPS, ROUND_FRAMES = 16, 1024
 """Numbers of steps and of frames are rounded up to multiples of these, so that only few programs are compiled."""
+ONE_IN = 10**9
+"""At most one random batch in this many has more long demonstrations than its bucket holds."""
+WORTH_IT = 2.0
+"""Factor by which a second bucket must make batches cheaper, since it means a second program to compile."""
+NOWHERE = -1
+"""Place of a frame that no demonstration has."""
 
-
+Cost = Callable[[int], float]
+"""A function that gives the cost of one demonstration padded to so many steps, in any unit."""
 AnyArray = jax.Array | np.ndarray
 """An array of JAX or NumPy: batches of a world are made on the device, batches of data on the host."""
 
 
 class Batch(NamedTuple):
-    """B demonstrations: F frames end to end, a fixed number, and where each demonstration's frames are among them."""
+    """B demonstrations: a fixed number F of frames end to end, and where each demonstration's frames are among them."""
 
     frames: Shaped[AnyArray, "F ..."]
     actions: Shaped[AnyArray, "F ..."]
-    """The action taken at each frame; at a demonstration's last frame none is, and the entry means nothing."""
+    """The action at each frame; at a demonstration's last frame there is none, and the entry means nothing."""
     first: Int[AnyArray, " B"]
     """The row of each demonstration's first frame."""
     lengths: Int[AnyArray, " B"]
     fits: Bool[AnyArray, " B"]
-    """Whether a demonstration counts: those whose frames did not all find room are left out of this batch."""
+    """Whether all frames of a demonstration are in the batch; those that do not fit are left out of the loss."""
     boundary_labels: Int[AnyArray, "B T"]
     code_labels: Int[AnyArray, "B T"]
     segment_codes: Int[AnyArray, "B listed"]
@@ -49,25 +52,23 @@ class Batch(NamedTuple):
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
-    """Number of rows that nearly always hold a random batch's frames: the mean plus five standard deviations.
+    """Returns a number of rows that nearly always hold a random batch's frames: mean plus five standard deviations.
 
-    There is room for the longest demonstration and for others beside it, too: were it left out of most small batches,
-    what is learned would depend on their size.
-
-    Large numbers are round ones: GPUs take sums over frames in parts of the same size, and XLA would fill up every
-    array of maps to reach it.
+    They also hold the longest demonstration with others beside it: were it left out of most small batches, what is
+    learned would depend on their size. Large numbers are round ones: GPUs take sums over frames in parts of one size,
+    and XLA would fill up every array of maps to reach it.
     """
     frames = lengths + 1.0
     mean, spread, longest, others = frames.mean(), frames.std(), frames.max(), batch_size - 1
     usual = batch_size * mean + 5 * np.sqrt(batch_size) * spread
     with_the_longest = longest + others * mean + 2 * np.sqrt(others) * spread
-    room = min(max(usual, with_the_longest), batch_size * longest)
-    unit = 32 if room > 1000 else 8
-    return math.ceil(room / unit) * unit
+    num_rows = min(max(usual, with_the_longest), batch_size * longest)
+    unit = 32 if num_rows > 1000 else 8
+    return math.ceil(num_rows / unit) * unit
 
 
 def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
-    """A batch of demonstrations that are at hand, as NumPy arrays of fixed shapes."""
+    """Makes a batch of demonstrations as NumPy arrays of fixed shapes."""
     storage = demos.storage
     sizes = np.asarray(demos.lengths) + 1
     ends = np.cumsum(sizes)
@@ -97,44 +98,34 @@ def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
 def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndarray:
     out = np.full((len(demos), max_length), UNKNOWN, np.int32)
     if demos.labels is not None:
-        for row, known in zip(out, getattr(demos.labels, name), strict=True):
-            row[: len(known)] = known
+        for row, labels in zip(out, getattr(demos.labels, name), strict=True):
+            row[: len(labels)] = labels
     return out
 
 
 def _padded_segment_codes(demos: Demonstrations, max_length: int) -> np.ndarray:
-    """Codes of each demonstration's segments, followed by `NO_SEGMENT`; all `UNKNOWN` where none are listed.
-
-    The width is that of the longest list there can be, so that batches of one data set have one shape.
-    """
+    """Pads lists of codes with `NO_SEGMENT`, or with `UNKNOWN` where none are listed, to the longest there can be."""
     if demos.labels is None or demos.labels.segment_codes is None:
         return np.zeros((len(demos), 0), np.int32)
     out = np.full((len(demos), max_length + 1), UNKNOWN, np.int32)
-    for row, known in zip(out, demos.labels.segment_codes, strict=True):
-        if len(known):
-            row[: len(known)], row[len(known) :] = known, NO_SEGMENT
+    for row, codes in zip(out, demos.labels.segment_codes, strict=True):
+        if len(codes):
+            row[: len(codes)], row[len(codes) :] = codes, NO_SEGMENT
     return out
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:
     """Picks some demonstrations of a batch, any of them more than once; the frames stay where they are."""
-    return batch._replace(
-        first=batch.first[rows],
-        lengths=batch.lengths[rows],
-        fits=batch.fits[rows],
-        boundary_labels=batch.boundary_labels[rows],
-        code_labels=batch.code_labels[rows],
-        segment_codes=batch.segment_codes[rows],
-    )
+    return Batch(batch.frames, batch.actions, *(field[rows] for field in batch[2:]))
 
 
 def rows_filled_up(num_demos: int, num_rows: int) -> np.ndarray:
-    """Indices of all demonstrations, and then of the first one again and again, up to a number of rows."""
+    """Returns the indices of all demonstrations, filled up with that of the first to a number of rows."""
     return np.pad(np.arange(num_demos), (0, num_rows - num_demos))
 
 
 def rounded_batch(demos: Demonstrations, rows: np.ndarray, max_length: int) -> Batch:
-    """A batch of some rows in one of few shapes: room for frames and for `max_length` steps is rounded up."""
+    """Makes a batch of some rows in one of few shapes: numbers of frames and steps are rounded up."""
     num_frames, num_steps = _round_up(demos.num_frames, ROUND_FRAMES), _round_up(max_length, ROUND_STEPS)
     return pick(batch_of(demos, num_frames, num_steps), rows)
 
@@ -144,21 +135,9 @@ def _round_up(value: int, multiple: int) -> int:
 
 
 def acts(batch: Batch) -> Bool[Array, " F"]:
-    """Whether an action is taken at each frame; none is where a demonstration ends."""
+    """Returns whether there is an action at each frame; there is none where a demonstration ends."""
     ends = jnp.where(batch.fits, batch.first + batch.lengths, UNKNOWN)
     return ~jnp.any(jnp.arange(batch.frames.shape[0])[:, None] == ends, axis=1)
-
-
-Cost = Callable[[int], float]
-"""A function that gives the cost of one demonstration padded to so many steps, in any unit."""
-
-
-ONE_IN = 10**9
-"""At most one random batch in this many has more long demonstrations than its room holds."""
-
-
-WORTH_IT = 2.0
-"""Factor by which a second room must make batches cheaper, since it means a second program to compile."""
 
 
 class Bucket(NamedTuple):
@@ -170,26 +149,26 @@ class Bucket(NamedTuple):
     num_frames: int
 
     def places(self, lengths: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Indices of those lengths that belong in this room."""
+        """Returns the indices of those lengths that belong in this bucket."""
         return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
 
 
 def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> int:
-    """The length up to which demonstrations get a room of their own; that of the longest if one room is best."""
-    known, counts = np.unique(lengths, return_counts=True)
-    longest = int(known[-1])
+    """Returns the largest length in the bucket for usual lengths; that of the longest if one bucket is best."""
+    different, counts = np.unique(lengths, return_counts=True)
+    longest = int(different[-1])
     share_longer = 1 - np.cumsum(counts)[:-1] / len(lengths)
-    # A batch without long ones does without their room, which in others is for about so many.
+    # A batch without long ones does without their bucket, which in others is for about so many.
     needed = 1 - (1 - share_longer) ** batch_size
     rows = np.minimum(1 + batch_size * share_longer, batch_size)
-    apart = batch_size * np.array([cost(int(n)) for n in known[:-1]]) + needed * rows * cost(longest)
+    apart = batch_size * np.array([cost(int(n)) for n in different[:-1]]) + needed * rows * cost(longest)
     if not len(apart) or apart.min() * WORTH_IT > batch_size * cost(longest):
         return longest
-    return int(known[apart.argmin()])
+    return int(different[apart.argmin()])
 
 
 def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
-    """Rows needed so that a random batch holds more of the chosen demonstrations at most once in `ONE_IN`."""
+    """Returns how many rows hold the chosen demonstrations of all random batches but one in `ONE_IN`."""
     ways, tail = math.comb(num_all, batch_size), 0
     for number in range(min(num_chosen, batch_size), 0, -1):
         tail += math.comb(num_chosen, number) * math.comb(num_all - num_chosen, batch_size - number)
@@ -199,17 +178,17 @@ def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
 
 
 def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
-    """Indices of demonstrations to look at together: all, or those of usual lengths and then the others."""
+    """Returns the indices of demonstrations to segment together: all, or those of usual lengths and then the others."""
     usual = usual_length(lengths, len(lengths), cost)
     groups = [np.flatnonzero(lengths <= usual), np.flatnonzero(lengths > usual)]
     return [group for group in groups if len(group)]
 
 
 def make_buckets(lengths: NDArray[np.integer], batch_size: int, num_shares: int, cost: Cost) -> list[Bucket]:
-    """One room for all demonstrations, or one for the usual lengths and one for the others.
+    """Makes one bucket for all demonstrations, or one for the usual lengths and one for the others.
 
-    Rooms are for equal shares of a batch, which has one share for each device. Which lengths are usual does not depend
-    on their number: noise is drawn for all steps that there is room for, and is the same on any number of devices.
+    Buckets are for equal shares of a batch, which has one share for each device. Which lengths are usual does not
+    depend on their number: noise is drawn for all steps of a bucket, and is the same on any number of devices.
     """
     usual, longest, share_size = usual_length(lengths, batch_size, cost), int(lengths.max()), batch_size // num_shares
     if usual == longest:
@@ -222,19 +201,15 @@ def make_buckets(lengths: NDArray[np.integer], batch_size: int, num_shares: int,
     ]
 
 
-NOWHERE = -1
-"""Place of a frame that no demonstration has."""
-
-
 def to_padded(scores: Any, batch: Batch, max_length: int) -> Any:
-    """Per-frame scores as a padded table, B x max_length; padding repeats frames, means nothing and has no gradient.
+    """Pads scores of frames to a table, B x max_length; padding repeats frames, means nothing and has no gradient.
 
     Gradients are right only if demonstrations lie end to end; rows that `pick` repeats must come last.
     """
     num_rows = jax.tree.leaves(scores)[0].shape[0]
     first, lengths = jnp.asarray(batch.first), jnp.asarray(batch.lengths)
     index = jnp.minimum(first[:, None] + jnp.arange(max_length), num_rows - 1)
-    # Those that found no room lie nowhere, and end where the one before them does.
+    # Those that do not fit lie nowhere, and end where the one before them does.
     ends = jax.lax.cummax(first + lengths + 1)
     rows = jnp.arange(num_rows)
     owner = jnp.searchsorted(ends, rows, side="right", method="scan_unrolled")
@@ -252,7 +227,7 @@ def to_padded(scores: Any, batch: Batch, max_length: int) -> Any:
 def _spread(
     values: Float[Array, "F ..."], index: Int[Array, "B T"], place: Int[Array, " F"]
 ) -> Float[Array, "B T ..."]:
-    """The rows at `index`. The way back is a lookup too, where automatic differentiation would sum over all places."""
+    """Looks rows up. The way back is a lookup too, where automatic differentiation would sum over all places."""
     return values[index]
 
 
@@ -264,8 +239,8 @@ def _spread_and_save(
 
 def _spread_back(place: Int[Array, " F"], gradient: Float[Array, "B T ..."]) -> tuple[Array, None, None]:
     rows = gradient.reshape(-1, *gradient.shape[2:])[jnp.maximum(place, 0)]
-    known = (place != NOWHERE).reshape(-1, *[1] * (rows.ndim - 1))
-    return jnp.where(known, rows, 0), None, None
+    is_used = (place != NOWHERE).reshape(-1, *[1] * (rows.ndim - 1))
+    return jnp.where(is_used, rows, 0), None, None
 
 
 _spread.defvjp(_spread_and_save, _spread_back)
