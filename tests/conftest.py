@@ -5,6 +5,8 @@ run for less time than it takes to optimise them, so that they are not; `JAX_DIS
 tests them as they are shipped.
 """
 
+import contextlib
+import ctypes
 import gc
 import importlib.metadata
 import os
@@ -62,15 +64,17 @@ def as_shipped() -> dict[str, str]:
     return os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0", "XLA_FLAGS": flags}
 
 
-MOST_MAPS = 30_000
-"""Pieces of memory that a process may have mapped before programs are dropped; Linux allows 65,530 by default."""
+MOST_BYTES = 2 << 30
+"""Memory of a worker above which it drops its compiled programs; each takes some, and the tests compile thousands."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def drop_programs() -> Iterator[None]:
-    """Every compiled program takes some pieces of memory, and the tests compile thousands."""
+    """Drops compiled programs between two files of tests where they have taken much memory."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    statm = Path("/proc/self/statm")
+    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES:
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # glibc keeps what was freed, and only returns it on request
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
