@@ -19,7 +19,7 @@ from pathlib import Path
 import tyro
 
 from compile_il.cli.console import user_errors
-from compile_il.training.loop import StopRequest, interruptions_wait, let_interruptions_in
+from compile_il.training.loop import StopRequest
 from experiments.paper.names import Scale, StudyName
 from experiments.paper.parts import Part, add_seconds, is_done, run_part, seconds_had
 from experiments.paper.run import part_folder, trained_folder
@@ -64,8 +64,21 @@ class Job:
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
         variables["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
         command = [sys.executable, "-m", PROGRAM, *names]
-        with interruptions_wait():  # until the program is there that can end without a traceback
+        with _interrupts_blocked():  # until the program is there that can end without a traceback
             return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Holds Ctrl-C back until the block ends; in processes started in it, until they unblock it."""
+    if not hasattr(signal, "pthread_sigmask"):  # a system that cannot hold signals back
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class PartError(ChildProcessError):
@@ -140,7 +153,8 @@ def main(job: Job) -> None:
 def _stopped_from_outside() -> Iterator[None]:
     """A block that can be interrupted; what comes before and after it cannot, as it would end in a traceback."""
     sys.unraisablehook = _send_again
-    let_interruptions_in()
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
     try:
         yield

@@ -28,8 +28,9 @@ from compile_il.evaluation.evaluate import Evaluation, evaluate, true_counts
 from compile_il.evaluation.results import commit, hardware
 from compile_il.inference.segmenter import DivergedError
 from compile_il.model.model import Model
-from compile_il.training.checkpoints import Checkpoint, Checkpoints
-from compile_il.training.loop import CHECKPOINT_SECONDS, RunOutputs, Stopped, StopRequest, TrainingLoop
+from compile_il.training.checkpoints import Checkpoints
+from compile_il.training.loop import Stopped, StopRequest, TrainingLoop
+from compile_il.training.runs import RunOutputs
 from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer
 from compile_il.worlds import make_world
@@ -240,23 +241,27 @@ def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
 def train(trainer: Trainer, folder: Path, say: Say) -> TrainedPart:
     """Trains all seeds to the end, from the folder's last checkpoint on; Ctrl-C saves and stops."""
     total = trainer.config.num_iterations
-    with StopRequest() as request, contextlib.closing(Checkpoints(folder)) as checkpoints:
-        start = trainer.start()
-        last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
+    with StopRequest() as request:
+        checkpoints = Checkpoints(folder)
+        last = checkpoints.latest(trainer.start())
         commits = commits_of(folder) if last.iteration else []
         if last.iteration:
             say(f"goes on after {last.iteration} of {total} iterations")
         if last.iteration < total:
             commits = sign(folder, commits)
-        traces = RunOutputs(checkpoints, CHECKPOINT_SECONDS)
-        run = TrainingLoop(trainer.place(last.state), last.iteration, last.seconds, request, traces)
+        outputs = RunOutputs(checkpoints)
+        run = TrainingLoop(trainer.place(last.state), last.iteration, last.seconds, request, outputs)
         told = time.monotonic()
-        for _ in run.steps(total, trainer.step):
+
+        def report(_: object) -> None:
+            nonlocal told
             if run.iteration == total or time.monotonic() - told > TELL_SECONDS:
                 jax.block_until_ready(run.state)
-                run.look_at_clock()
+                run.update_seconds()
                 told = time.monotonic()
                 say(f"{run.iteration} of {total} iterations")
+
+        run.run(total, trainer.step, report)
         if request.requested:  # in the last iteration; what would follow is not to begin
             raise Stopped(run.iteration, total)
     return TrainedPart(trainer.models(run.state), run.seconds, commits)

@@ -9,7 +9,7 @@ from typing import Any
 
 from compile_il.data.files import check_target
 from compile_il.evaluation.results import write_result
-from compile_il.training.runs import alone_in
+from compile_il.training.runs import lock_folder
 from experiments.paper.names import Scale, StudyName
 from experiments.paper.parts import Say, all_commits, counted, is_done, run_part, seconds_had
 from experiments.paper.studies import Study
@@ -121,7 +121,7 @@ def alone_at_work(work: Path, scale: Scale) -> Iterator[None]:
     folder = work / scale
     _make_folder(folder, "--work")
     busy = PlaceError(f"Another command works in {folder}: wait until it ends, or name another folder (--work).")
-    with alone_in(folder, busy):
+    with lock_folder(folder, busy):
         yield
 
 

@@ -74,7 +74,8 @@ def checkpoint_names(run: Path) -> list[str]:
 
 def assert_clean(run: Path) -> None:
     """Nothing half-written is left."""
-    assert {path.name for path in run.iterdir()} <= {"run.json", "log.jsonl", "tensorboard", "checkpoints", "model"}
+    names = {".lock", "run.json", "log.jsonl", "tensorboard", "checkpoints", "model"}
+    assert {path.name for path in run.iterdir()} <= names
     assert all(name.isdigit() for name in checkpoint_names(run)), checkpoint_names(run)
 
 

@@ -49,14 +49,25 @@ def test_killed_at_a_random_moment(programs: Path, tmp_path: Path) -> None:
 
 
 def kill_while_it_saves(words: list[str], run: Path, programs: Path) -> None:
-    """Kills a process that does little else than saving as soon as there is something half-written."""
+    """Kills a process that does little else than saving at a moment when something is half-written."""
     process = Process([*words, *ALWAYS], programs)
+
+    def is_half_written() -> bool:
+        return not all(map(str.isdigit, checkpoint_names(run)))
+
+    def is_held_in_writing() -> bool:
+        process.send(signal.SIGSTOP)
+        if is_half_written():
+            return True
+        process.send(signal.SIGCONT)
+        return False
+
     # The second time, so that there is one to resume from.
     process.wait_for(lambda: any(map(str.isdigit, checkpoint_names(run))))
-    process.wait_for(lambda: not all(map(str.isdigit, checkpoint_names(run))))
+    process.wait_for(is_held_in_writing)
     process.send(signal.SIGKILL)
     process.end(-signal.SIGKILL)
-    assert not all(map(str.isdigit, checkpoint_names(run))), "nothing was half-written"
+    assert is_half_written()
 
 
 def stop(words: list[str] | str, run: Path, signals: list[signal.Signals], programs: Path) -> str:

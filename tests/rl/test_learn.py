@@ -57,7 +57,7 @@ def same(left: Player, right: Player) -> None:
 def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     player = learn(WORLD, model, config=SMALL, num_seeds=2, out=folder, progress=False)
-    names = {"run.json", "log.jsonl", "tensorboard", "checkpoints", "agent", "skills"}
+    names = {".lock", "run.json", "log.jsonl", "tensorboard", "checkpoints", "agent", "skills"}
     assert {path.name for path in folder.iterdir()} == names
     rows = read_log(folder)
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4]

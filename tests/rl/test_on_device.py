@@ -87,9 +87,7 @@ def test_a_run_that_was_interrupted_ends_the_same(training: AgentTrainer, tmp_pa
     half, before = run(training, 0, 2)
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(Checkpoint(half, 2, 1.0))
-    read = checkpoints.latest(like=training.start())
-    checkpoints.close()
-    assert read is not None
+    read = checkpoints.latest(training.start())
     resumed, after = run(training, read.iteration, 4, read.state)
     assert_same(whole, resumed)
     assert_same(curve, before + after)

@@ -28,9 +28,9 @@ from compile_il.evaluation.evaluate import evaluate
 from compile_il.model.files import ModelError, load
 from compile_il.model.model import Model
 from compile_il.training.feeds import Group, WorldFeed
-from compile_il.training.fit import HeldOutScores, TrainingError, best_of, fit, score_seeds
+from compile_il.training.fit import HeldOutScores, best_of, fit, score_seeds
 from compile_il.training.log import EVENTS_FOLDER, read_log
-from compile_il.training.loop import Stopped
+from compile_il.training.loop import Stopped, TrainingError
 from compile_il.training.sources import hold_out, make_source
 from compile_il.training.trainer import Trained, Trainer, learning_rates, train_all
 from compile_il.worlds.grid import GridWorld
@@ -214,7 +214,14 @@ def test_a_run_leaves_log_curves_checkpoints_and_model(tmp_path: Path, capsys: p
     demos, folder = vector_demos(20), tmp_path / "run"
     model = fit(demos, config=TWO_SEEDS, out=folder, progress=False)
     assert capsys.readouterr() == ("", ""), "nothing was to be shown"
-    assert {path.name for path in folder.iterdir()} == {"run.json", "log.jsonl", "tensorboard", "checkpoints", "model"}
+    assert {path.name for path in folder.iterdir()} == {
+        ".lock",
+        "run.json",
+        "log.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "model",
+    }
     assert_same_weights(load(folder), model)
     rows = read_log(folder)
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4]

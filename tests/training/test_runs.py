@@ -1,6 +1,7 @@
 """The folder of a run: where one may start, and with what it may be resumed."""
 
 import dataclasses
+import functools
 import json
 import os
 from pathlib import Path
@@ -9,24 +10,29 @@ from typing import Any
 import pytest
 
 from compile_il.config import Config
-from compile_il.model.files import RUN_FILE
-from compile_il.training.runs import RunError, _sum, holds_run, open_run
+from compile_il.model.files import RUN_FILE, checksum
+from compile_il.training.runs import LOCK_FILE, RunError, holds_run, open_run
 
 CONFIG, DATA = Config(num_iterations=100), "world symbols"
 
 
-def start(folder: Path, data: str = DATA, **settings: Any) -> Path:
-    with open_run(folder, dataclasses.replace(CONFIG, **settings), data, resume=False) as path:
-        return path
+def start(folder: Path, data: str = DATA, *, resume: bool = False, **settings: Any) -> Path:
+    config = dataclasses.replace(CONFIG, **settings)
+    with open_run(folder, config, data, resume=resume, checkpoint_seconds=60.0):
+        return folder
 
 
-def resume(folder: Path, data: str = DATA, **settings: Any) -> Path:
-    with open_run(folder, dataclasses.replace(CONFIG, **settings), data, resume=True) as path:
-        return path
+resume = functools.partial(start, resume=True)
+MADE = {LOCK_FILE, RUN_FILE, "checkpoints", "log.jsonl", "tensorboard"}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def test_a_run_under_way_is_left_alone(tmp_path: Path) -> None:
-    with open_run(tmp_path / "run", CONFIG, DATA, resume=False) as folder:
+    folder = tmp_path / "run"
+    with open_run(folder, CONFIG, DATA, resume=False, checkpoint_seconds=60.0):
         with pytest.raises(RunError, match=r"A run is under way in .*run: wait until it ends"):
             resume(folder)
         (folder / f".{RUN_FILE}.abc.part").touch()  # as if it were writing
@@ -47,13 +53,13 @@ def test_a_run_is_started_once_and_resumed_as_often_as_one_likes(place: str, tmp
     assert (folder / RUN_FILE).read_text() == written
     with pytest.raises(FileExistsError, match=r"holds a run: pass resume=True \(--resume\) to go on with it"):
         start(folder)
-    assert [path.name for path in folder.iterdir()] == [RUN_FILE]
+    assert names(folder) == MADE
 
 
 def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     """Which called a setting what labels tell."""
     started = {"data": DATA, "settings": CONFIG.to_json() | {"counts_told": False}}
-    (tmp_path / RUN_FILE).write_text(json.dumps(started | {"sha256": _sum(started)}))
+    (tmp_path / RUN_FILE).write_text(json.dumps(started | {"sha256": checksum(started)}))
     assert resume(tmp_path) == tmp_path
     with pytest.raises(RunError, match="started with num_skills=10, and this has num_skills=4"):
         resume(tmp_path, num_skills=4)
@@ -104,7 +110,7 @@ def test_what_a_killed_run_was_writing_is_swept_away(tmp_path: Path) -> None:
     start(tmp_path)
     litter()
     resume(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [RUN_FILE]
+    assert names(tmp_path) == MADE
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -16,25 +15,16 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from compile_il.config import VALIDATION_SEED
-from compile_il.model.files import CHECKPOINT_FOLDER, named_leaves
+from compile_il.model.files import named_leaves
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import TaskWorld
 from compile_il.rl.player import Player
 from compile_il.rl.ray_actors import NobodyActsError, RayTrainer
 from compile_il.rl.trainer import AgentTrainer, Statistics
-from compile_il.training.checkpoints import Checkpoint, Checkpoints
-from compile_il.training.log import TrainingLog
-from compile_il.training.loop import (
-    CHECKPOINT_SECONDS,
-    ProgressBar,
-    RunOutputs,
-    Stopped,
-    StopRequest,
-    TrainingLoop,
-    usable_when_stopped,
-)
-from compile_il.training.runs import open_run
+from compile_il.training.checkpoints import Checkpoint
+from compile_il.training.loop import ProgressBar, StopRequest, TrainingLoop
+from compile_il.training.runs import CHECKPOINT_SECONDS, open_run
 from compile_il.worlds import make_world
 from compile_il.worlds.grid import NUM_RL_STEPS
 
@@ -170,37 +160,14 @@ def _run(
     checkpoint_seconds: float,
 ) -> Players:
     config = training.config
-    if out is None:
-        return _learn(training, TrainingLoop(_begin(training)), progress)
-    with (
-        open_run(out, config, data, resume=resume) as folder,
-        StopRequest() as request,
-        contextlib.closing(Checkpoints(folder / CHECKPOINT_FOLDER)) as checkpoints,
-    ):
+    with contextlib.ExitStack() as stack:
+        request, outputs = None, None
+        if out is not None:
+            run = open_run(out, config, data, resume=resume, checkpoint_seconds=checkpoint_seconds)
+            outputs, request = stack.enter_context(run), stack.enter_context(StopRequest())
         start = _begin(training)
-        last = checkpoints.latest(start) or Checkpoint(start, 0, 0.0)
-        with TrainingLog(folder, resumed_at=last.iteration) as log:
-            traces = RunOutputs(checkpoints, checkpoint_seconds, log)
-            run = TrainingLoop(last.state, last.iteration, last.seconds, request, traces)
-            with usable_when_stopped(functools.partial(_save_stopped, training, run, folder)):
-                players = _learn(training, run, progress)
-        with request.unbroken():
-            players.best.save(folder, overwrite=True)
-    if request.requested:  # too late to stop anything here, but not for what the caller does next
-        raise Stopped(run.iteration, config.num_iterations, usable=True)
-    return players
-
-
-def _save_stopped(
-    training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning], folder: Path, stopped: Stopped
-) -> bool:
-    """Saves an agent in the folder of a run that is stopped; returns True, as it can be used."""
-    agent = _compared(training, run.state.state, say=lambda _: None).best
-    done = dataclasses.replace(agent.config, num_iterations=stopped.iteration)  # people look there for it
-    assert run.request is not None, "it has stopped the run"
-    with run.request.unbroken():
-        dataclasses.replace(agent, config=done).save(folder, overwrite=True)
-    return True
+        last = Checkpoint(start) if outputs is None else outputs.checkpoints.latest(start)
+        return _learn(training, TrainingLoop(*last, request, outputs), out, progress)
 
 
 def _begin(training: AgentTrainer | RayTrainer) -> Learning:
@@ -212,24 +179,40 @@ def _new_row(state: Any, num_seeds: int) -> Learning:
     return Learning(state, nothing, jnp.array(0))
 
 
-def _learn(training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning], progress: bool | None) -> Players:
+def _learn(
+    training: AgentTrainer | RayTrainer,
+    loop: TrainingLoop[Learning],
+    out: str | os.PathLike[str] | None,
+    progress: bool | None,
+) -> Players:
     total = training.config.num_iterations
     every = max(1, total // NUM_ROWS)
-    with ProgressBar(total, run.iteration, progress) as bar:
-        since = _moment(training, run)
+    since = _moment(training, loop)
+
+    def step(so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
         try:
-            for _ in run.steps(total, functools.partial(_step, training)):
-                bar.advance()
-                if run.iteration % every == 0 or run.iteration == total:
-                    jax.block_until_ready(run.state.happened)
-                    run.look_at_clock()
-                    now = _moment(training, run)
-                    _tell(run, _rows(training, run, now.steps_per_second(since)), bar)
-                    run.state, since = _new_row(run.state.state, training.config.num_seeds), now
+            return _step(training, so_far, iteration)
         except NobodyActsError:
-            run.stop_if_asked(total)  # with what there was before this iteration
+            loop.stop_if_requested(total)  # with what there was before this iteration
             raise
-        return _compared(training, run.state.state, bar.say)
+
+    def report(_: Statistics) -> None:
+        nonlocal since
+        bar.advance()
+        if loop.iteration % every == 0 or loop.iteration == total:
+            jax.block_until_ready(loop.state.happened)
+            loop.update_seconds()
+            now = _moment(training, loop)
+            _tell(loop, _rows(training, loop, now.steps_per_second(since)), bar)
+            loop.state, since = _new_row(loop.state.state, training.config.num_seeds), now
+
+    def save(players: Players, iteration: int) -> None:
+        done = dataclasses.replace(players.best.config, num_iterations=iteration)  # people look there for it
+        assert out is not None, "there are outputs"
+        dataclasses.replace(players.best, config=done).save(Path(out), overwrite=True)
+
+    with ProgressBar(total, loop.iteration, progress) as bar:
+        return loop.train(total, step, report, lambda state: _compared(training, state.state, bar.say), save)
 
 
 def _step(training: AgentTrainer | RayTrainer, so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
@@ -281,9 +264,9 @@ def _tell(run: TrainingLoop[Any], rows: list[LogRow], bar: ProgressBar) -> None:
     names = ("success", "reward", "skill_share", "entropy", "baseline_loss")
     means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
     average = LogRow(**(best._asdict() | means))
-    bar.tell(average)
-    if run.log is not None:
-        run.log.write(average._asdict() | {"of_seeds": [row._asdict() for row in rows]})
+    bar.show(average.in_words())
+    if run.outputs is not None and run.outputs.log is not None:
+        run.outputs.log.write(average._asdict() | {"of_seeds": [row._asdict() for row in rows]})
 
 
 def _compared(training: AgentTrainer | RayTrainer, state: Any, say: Callable[[str], None]) -> Players:

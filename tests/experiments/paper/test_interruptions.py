@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from compile_il.training.checkpoints import SUMS_FILE
 from compile_il.training.trainer import Trainer
 from experiments.paper import classic as older
 from experiments.paper import jobs as several
@@ -139,7 +138,7 @@ def test_interruptions_before_every_renaming_change_nothing(
     assert names.count(f"{name}.json") == 1
     if name == NETWORKS:
         assert names.count(versions.FILE) == 2
-        assert SUMS_FILE in names
+        assert any(map(str.isdecimal, names)), "no checkpoint was written"
     else:
         assert {"choice-0.json", "seed-0.json", "seed-1.json"} <= set(names)
     assert_clean(tmp_path)
