@@ -20,7 +20,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def run_demo(folder: Path, num_columns: int, worlds: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A demo, what it leaves, and that another one replaces it only if told so."""
+    """A demo, what it leaves, and that another one replaces it only with --overwrite."""
     main(["demo", "--out", str(folder), *TINY])
     captured = capsys.readouterr()
     table = [line for line in captured.out.splitlines() if line[0] in "┃│"]

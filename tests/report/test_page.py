@@ -17,8 +17,9 @@ from compile_il.evaluation.evaluate import Evaluation
 from compile_il.evaluation.metrics import Scores, score_boundaries
 from compile_il.model.model import Model
 from compile_il.report.markup import ink_on, per_cent, skill_colors
-from compile_il.report.page import Shown, in_groups, render_page, write_report
+from compile_il.report.page import render_page, write_report
 from compile_il.report.runs import NUM_SHOWN, certainty, choose, found_runs, look_of
+from compile_il.report.summary import Shown, in_groups
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
 VOID = {"meta", "br", "img"}
@@ -279,9 +280,9 @@ def test_what_was_told_is_that_of_the_demonstrations_shown() -> None:
     for shown, words in (
         (demos, "Segmenting 4 demonstrations, the model used"),
         (demos.with_labels(codes=[None] * 4), "Segmenting 4 demonstrations, the model used"),
-        (listed, "Segmenting 4 demonstrations, told labels of 1 of them, the model used"),
-        (some, "Segmenting 4 demonstrations, told labels of 2 of them, the model used"),
-        (every, "Segmenting 4 demonstrations, told labels of all of them, the model used"),
+        (listed, "Segmenting 4 demonstrations, given labels of 1 of them, the model used"),
+        (some, "Segmenting 4 demonstrations, given labels of 2 of them, the model used"),
+        (every, "Segmenting 4 demonstrations, given labels of all of them, the model used"),
     ):
         page = page_of(Shown("four", shown, found_in(demos)))
         assert words in words_of(page)
@@ -331,7 +332,7 @@ def test_counts_are_drawn_where_they_were_not_given() -> None:
     unknown = dataclasses.replace(given, count_probs=[np.array([0, 0.1, 0.2, 0.7], np.float32)] * 4)
     truth = demos.with_truth(boundaries=[given.boundaries[0], *(inner[:1] for inner in given.boundaries[1:])])
     assert "How many segments" not in page_of(Shown("given", demos, given))
-    assert "The model was not told" in page_of(Shown("not given", demos, unknown))
+    assert "The number of segments was not given" in page_of(Shown("not given", demos, unknown))
     words = words_of(page_of(Shown("not given", truth, unknown)))
     assert "The number is right in 25.0 % of demonstrations." in words
     assert score_boundaries(unknown.boundaries, truth.truth.boundaries or []).count_accuracy == 0.25

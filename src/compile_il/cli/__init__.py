@@ -33,12 +33,12 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command that was typed; mistakes of the user end in one sentence, not in a traceback."""
+    """Runs the command that was typed."""
     run_program(Command, "compile-il", DESCRIPTION, sys.argv[1:] if arguments is None else arguments)
 
 
 def run_program(commands: Any, program: str, description: str, arguments: list[str]) -> None:
-    """Parses arguments into a command, a dataclass with a method `run`, and runs it.
+    """Parses arguments into a command, a dataclass with a method `run`, and runs it; errors end in one sentence.
 
     Args:
       commands: the dataclass, or a union of several as subcommands.

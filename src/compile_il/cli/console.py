@@ -7,17 +7,16 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from compile_il.config import MAX_SEED, CompileWarning, MissingExtraError
 
 
 class Interrupted(KeyboardInterrupt):
-    """A command was stopped by the person at the keyboard, and can be run again.
+    """Stops a command at Ctrl-C and names the command that goes on.
 
     Args:
       words: where it stopped, and what running it again will do.
@@ -64,11 +63,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 @contextlib.contextmanager
 def user_errors(where: str = "") -> Iterator[None]:
-    """A block in which mistakes of the user end the program with one sentence, not with a traceback.
-
-    Args:
-      where: what the sentence begins with.
-    """
+    """Ends the program with one sentence, after `where`, at an error that a user can mend."""
     try:
         yield
     except BrokenPipeError:
@@ -81,21 +76,14 @@ def user_errors(where: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def printed_warnings() -> Iterator[None]:
-    """A block in which each warning of this package is printed as one sentence, without a place in the code."""
+    """Prints warnings of this package as one sentence, without a place in the code."""
     show = warnings.showwarning
 
-    def tell(
-        message: Warning | str,
-        category: type[Warning],
-        file: str,
-        line: int,
-        out: TextIO | None = None,
-        code: str | None = None,
-    ) -> None:
+    def tell(message: Warning | str, category: type[Warning], *place: Any) -> None:
         if issubclass(category, CompileWarning):
             say(Console(stderr=True), ("note:", "bold yellow"), f" {message}")
         else:
-            show(message, category, file, line, out, code)
+            show(message, category, *place)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", CompileWarning)
@@ -109,21 +97,9 @@ def stop(message: str) -> NoReturn:
     sys.exit(130)
 
 
-def progress_bar(console: Console) -> Progress:
-    """Returns a progress bar with a description, counts and times."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
-
-
 @contextlib.contextmanager
 def resumable(out: Path, *, resumed: bool) -> Iterator[None]:
-    """A block that trains in a folder; where Ctrl-C leaves a run there, a person is told how to go on."""
+    """Trains in a folder, and names the command that goes on where Ctrl-C leaves a run there."""
     from compile_il.training.loop import Stopped
     from compile_il.training.runs import holds_run
 

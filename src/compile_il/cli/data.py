@@ -1,10 +1,8 @@
-"""`compile-il generate`: expert demonstrations of a world, in a file.
-
-`compile-il segment`: boundaries and skills of demonstrations, in a file.
-"""
+"""Makes demonstrations of a world (`compile-il generate`), and segments demonstrations (`compile-il segment`)."""
 
 import csv
 import dataclasses
+import functools
 import json
 import time
 from pathlib import Path
@@ -12,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from compile_il.cli.console import check_numbers, progress_bar, say
+from compile_il.cli.console import check_numbers, say
 from compile_il.config import Best, Decoder
 
 if TYPE_CHECKING:
@@ -93,13 +92,12 @@ class Generate:
         world = make_world(self.world, num_tasks=self.num_tasks, **self.options.given())
         check_numbers(self.num_demos, self.seed)
         began = time.perf_counter()
-        with progress_bar(console) as progress:
+        times = MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        with Progress(TextColumn("{task.description}"), BarColumn(), *times, console=console) as progress:
             bar = progress.add_task(f"{self.world}, {self.num_tasks} tasks", total=self.num_demos)
+            shown = functools.partial(progress.update, bar)
             demos = demonstrate(
-                world,
-                num_demos=self.num_demos,
-                seed=self.seed,
-                on_progress=lambda made: progress.update(bar, completed=made),
+                world, num_demos=self.num_demos, seed=self.seed, on_progress=lambda made: shown(completed=made)
             )
         generated = time.perf_counter() - began
         with console.status("saving"):
@@ -174,7 +172,7 @@ class Segment:
                 f"{100 * scores.boundary_accuracy:.1f} % of true boundaries hit, F1 {100 * scores.f1:.1f} %, number of "
                 f"segments right in {100 * scores.count_accuracy:.1f} %",
             )
-            # Of skills that labels told it would say nothing.
+            # Agreement says nothing of skills that labels give.
             if demos.labels is None and demos.truth.codes is not None and model.config.codes == "categorical":
                 agree = label_fields(found.labels, demos)
                 say(
@@ -182,8 +180,8 @@ class Segment:
                     f"skills agree with true codes in {100 * agree['agreement']:.1f} % of steps, and by chance in "
                     f"{100 * agree['agreement_by_chance']:.1f} %",
                 )
-            told, true = model.resolved.num_segments, true_counts(demos)
-            if self.num_segments is None and told is not None and true.count(told) < len(true) / 2:
+            trained, true = model.resolved.num_segments, true_counts(demos)
+            if self.num_segments is None and trained is not None and true.count(trained) < len(true) / 2:
                 say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
 
 
@@ -205,12 +203,12 @@ def _flat(row: "SegmentRow") -> dict[str, Any]:
 
 
 def write_lines(found: "Segments", path: Path) -> None:
-    """Writes what was found as one JSON object a line for each demonstration."""
+    """Writes one JSON object a line for each demonstration."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records_of(found)))
 
 
 def records_of(found: "Segments") -> list[dict[str, Any]]:
-    """Returns what was found as plain values, one record per demonstration."""
+    """Returns segments as plain values, one record per demonstration."""
     return [
         {
             "boundaries": found.boundaries[i].tolist(),

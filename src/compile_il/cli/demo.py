@@ -111,7 +111,8 @@ class Demo:
 
     def _run_world(self, console: Console, world: str) -> "dict[str, Evaluation]":
         from compile_il.evaluation.evaluate import evaluate
-        from compile_il.report.page import Shown, write_report
+        from compile_il.report.page import write_report
+        from compile_il.report.summary import Shown
         from compile_il.training.fit import fit
         from compile_il.training.log import read_log
 

@@ -1,7 +1,4 @@
-"""`compile-il train`: skills from demonstrations, or from a world that makes them.
-
-`compile-il rl`: an agent that learns to do tasks, with skills as options.
-"""
+"""Trains skills (`compile-il train`), and agents that call them (`compile-il rl`)."""
 
 import dataclasses
 import math
@@ -55,7 +52,7 @@ class Train:
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Config)
 
     def run(self, console: Console) -> None:
-        """Trains, and says where the model is."""
+        """Trains, and prints where the model is."""
         from compile_il.training.devices import fail_together, is_first_process, join_hosts
         from compile_il.training.fit import fit
         from compile_il.training.log import read_log
@@ -105,7 +102,7 @@ def summary(last: dict[str, Any], num_seeds: int) -> str:
 
 
 def demonstrations_or_world(source: str) -> "Demonstrations | str":
-    """Returns what a person named where demonstrations are needed: the name of a world, or what is in a file."""
+    """Returns the name of a world as it is, or the demonstrations in a file."""
     from compile_il.data import Demonstrations
     from compile_il.worlds import WORLDS
 
@@ -159,7 +156,7 @@ class Rl:
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
 
     def run(self, console: Console) -> None:
-        """Learns, and says how well the agent does on levels that it has not seen."""
+        """Trains the agent, and scores it on unseen levels."""
         from compile_il.model.files import load
         from compile_il.rl.learn import learn
         from compile_il.worlds import make_world

@@ -1,9 +1,4 @@
-"""`compile-il evaluate`: all scores of a model on unseen levels of a world, or on demonstrations in files.
-
-`compile-il report`: a page that shows what a model found.
-
-`compile-il play`: how well an agent does on levels that it has not seen, and what it does there.
-"""
+"""Scores a model (`compile-il evaluate`), draws what it finds (`report`), and runs an agent (`play`)."""
 
 import dataclasses
 from pathlib import Path
@@ -82,7 +77,7 @@ class Evaluate:
             with console.status(name):
                 scores[name] = evaluate(model, place, num_demos=self.num_demos, seed=self.seed, count=count, **how)
         console.print(score_table(scores))
-        say(console, f"The model was {'not ' if self.count_unknown else ''}told how many segments there are.")
+        say(console, f"The number of segments was {'not ' if self.count_unknown else ''}given.")
         if self.out is not None:
             config = {
                 "settings": model.resolved.to_json(),
@@ -169,7 +164,8 @@ class Report:
         from compile_il.data.files import check_target
         from compile_il.evaluation.evaluate import evaluate_found, score_model
         from compile_il.model.files import load
-        from compile_il.report.page import Shown, write_report
+        from compile_il.report.page import write_report
+        from compile_il.report.summary import Shown
         from compile_il.training.log import read_log
 
         check_target(self.out, overwrite=self.overwrite)
@@ -256,7 +252,7 @@ def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
     if num_tasks is None:
         return player
     if player.config.agent == "bc":
-        raise ValueError("This agent is told a list of as many tasks as it learned with: leave out --num-tasks.")
+        raise ValueError("This agent reads lists of as many tasks as it learned with: leave out --num-tasks.")
     if not isinstance(player.world, GridWorld):
         raise ValueError("This agent acts in an environment of its own: leave out --num-tasks.")
     return dataclasses.replace(player, world=with_num_tasks(player.world, num_tasks))

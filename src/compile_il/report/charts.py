@@ -13,7 +13,7 @@ from compile_il.report.markup import NO_BREAK, count, per_cent, points, scrollin
 from compile_il.report.runs import Look, task_label, task_of_step
 
 _GIVEN = 0.9999
-"""Least probability of one number of segments in a posterior that was told the number."""
+"""Least probability of one number of segments in a posterior whose number of segments was given."""
 
 
 _MAX_BARS = 24
@@ -31,7 +31,7 @@ def draw_counts(found: Segments, demos: Demonstrations) -> str:
     mine = found.num_segments
     true = demos.truth.num_segments
     sure = float(np.mean([probs.max() for probs in found.count_probs]))
-    words = f"The model was not told how many segments there are. On average it gives {per_cent(sure)} to the likeliest"
+    words = f"The number of segments was not given. On average the model gives {per_cent(sure)} to the likeliest"
     words += " number."
     if true is not None:
         words += f" The number is right in {per_cent(float(np.mean(mine == true)))} of demonstrations."
@@ -60,9 +60,9 @@ def draw_counts(found: Segments, demos: Demonstrations) -> str:
 
 def _bar(number: int, most: int, kind: str, group: range) -> str:
     segments = str(group[0]) if len(group) == 1 else f"{group[0]} to {group[-1]}"
-    told = f"{count(number, 'demonstration')} with {segments} segments ({kind})"
+    words = f"{count(number, 'demonstration')} with {segments} segments ({kind})"
     label = tag("span", f"{number:,}") if number else ""
-    return tag("div", label, class_=f"bar {kind}", style=styled(height=100 * number / most), title=told)
+    return tag("div", label, class_=f"bar {kind}", style=styled(height=100 * number / most), title=words)
 
 
 _MAX_POINTS = 300

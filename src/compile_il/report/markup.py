@@ -64,8 +64,8 @@ def stretched(width: float, height: float, *inner: str, label: str | None, class
     Without a label it is hidden from screen readers: something beside it says the same in words.
     """
     box = f"0 0 {number(float(width))} {number(float(height))}"
-    told = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
-    return tag("svg", *inner, view_box=box, preserve_aspect_ratio="none", class_=class_, **told)
+    aria = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return tag("svg", *inner, view_box=box, preserve_aspect_ratio="none", class_=class_, **aria)
 
 
 def scrolling(table: str, label: str) -> str:

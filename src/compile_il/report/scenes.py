@@ -182,8 +182,8 @@ def _numbered(place: NDArray[np.floating], run: Run, radius: float) -> str:
     x, y = place.tolist()
     dot = tag("circle", cx=x, cy=y, r=radius, class_="fill")
     digits = tag("text", str(run.code), x=x, y=y, dy=".35em", font_size=1.25 * radius, class_="on")
-    told = tooltip(f"skill {run.code}, steps {run.start} to {run.end - 1}")
-    return tag("g", told, dot, digits, class_=f"end k{run.code}")
+    words = tooltip(f"skill {run.code}, steps {run.start} to {run.end - 1}")
+    return tag("g", words, dot, digits, class_=f"end k{run.code}")
 
 
 def _player(x: float, y: float) -> str:
