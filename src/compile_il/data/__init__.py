@@ -1,6 +1,6 @@
-"""Demonstrations: episodes of different lengths, with what is known about their segments. See `Demonstrations`."""
+"""Holds demonstrations, checks them, reads and writes them, and makes batches of them. See `Demonstrations`."""
 
-from compile_il.data.demonstrations import Demonstration, Demonstrations, Packed, Padded
+from compile_il.data.demonstrations import Demonstration, Demonstrations, Padded
 from compile_il.data.labels import UNKNOWN, EpisodeLabels, EpisodeTruth, PartialLabels, Truth
 from compile_il.data.validation import ActionWarning, DemonstrationError
 
@@ -12,7 +12,6 @@ __all__ = [
     "Demonstrations",
     "EpisodeLabels",
     "EpisodeTruth",
-    "Packed",
     "Padded",
     "PartialLabels",
     "Truth",

@@ -1,9 +1,4 @@
-"""Labels: what a learner is told about segments, step by step or one after the other, as far as it is known.
-
-The codes of an episode's segments in order, without their places, and whether the other labels agree.
-
-The truth about segments, where it is known: boundaries and codes of whole demonstrations.
-"""
+"""Checks the truth about segments, and labels: boundaries and codes by step, or codes by segment in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 
+from compile_il.config import Config
 from compile_il.data.ragged import Ragged, Storage
 from compile_il.data.validation import (
     INT32_MAX,
@@ -25,6 +21,10 @@ from compile_il.data.validation import (
     whole_number,
 )
 
+UNKNOWN = -1
+"""The label of a step, or of a segment, about which nothing is known."""
+NO_SEGMENT = -2
+"""The padding that follows the codes of an episode's segments: there is no such segment."""
 NUM_NAMED = 5
 """How many episodes an error names at most: there may be thousands."""
 
@@ -43,7 +43,7 @@ class Truth:
 
     @property
     def num_segments(self) -> NDArray[np.int64] | None:
-        """M of each episode, or None where neither boundaries nor codes tell it."""
+        """M of each episode, or None if neither boundaries nor codes are known."""
         if self.boundaries is not None:
             return np.array([len(inner) + 1 for inner in self.boundaries], np.int64)
         return None if self.codes is None else np.array([len(codes) for codes in self.codes], np.int64)
@@ -57,109 +57,9 @@ class EpisodeTruth:
     codes: Int[np.ndarray, " M"] | None = None
 
 
-def check_true_boundaries(boundaries: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """True boundaries end to end, of all episodes; see `check_inner_boundaries`."""
-    _refuse_unknown(boundaries, "boundaries", len(lengths), label="boundary_places")
-    return check_inner_boundaries(boundaries, "boundaries", lengths)
-
-
-def check_inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Places of inner boundaries end to end: within 1 to T-1, strictly increasing in each episode."""
-    packed = pack_integers(boundaries, name, len(lengths))
-    values, episode = packed.values, packed.part_index
-    refuse_where(
-        packed,
-        (values < 1) | (values >= lengths[episode]),
-        lambda i, _, v: (
-            f"Episode {i} has a boundary at step {v}, but inner boundaries of {lengths[i]} steps lie within "
-            f"1 to {lengths[i] - 1}; leave out 0 and {lengths[i]}, which are implied."
-        ),
-    )
-    falls = np.zeros(len(values), bool)
-    falls[1:] = (np.diff(values) <= 0) & (np.diff(episode) == 0)
-    refuse_where(
-        packed,
-        falls,
-        lambda i, m, v: f"Episode {i} has boundary {v} after {packed.parts[i][m - 1]}; sort them, and give each once.",
-    )
-    return packed
-
-
-def check_true_codes(codes: Any, lengths: Int[np.ndarray, " B"], boundaries: Ragged | None) -> Ragged:
-    """True codes end to end: one per segment, none negative."""
-    _refuse_unknown(codes, "codes", len(lengths), label="segment_codes")
-    packed = pack_integers(codes, "codes", len(lengths))
-    refuse_where(packed, packed.values < 0, lambda i, m, v: f"Episode {i}: code {m} is {v}; number codes from 0.")
-    if boundaries is not None and (wrong := packed.counts != boundaries.counts + 1).any():
-        i = np.argmax(wrong)
-        raise DemonstrationError(
-            f"Episode {i} has {packed.counts[i]} codes and {boundaries.counts[i]} inner boundaries, so "
-            f"{boundaries.counts[i] + 1} segments; give one code per segment."
-        )
-    if (wrong := (packed.counts < 1) | (packed.counts > lengths)).any():
-        i = np.argmax(wrong)
-        raise DemonstrationError(
-            f"Episode {i} has {packed.counts[i]} codes in {lengths[i]} steps; give one code per segment, "
-            "where a segment is at least one step."
-        )
-    return packed
-
-
-def pack_integers(parts: Any, name: str, num_episodes: int) -> Ragged:
-    """Flat lists of integers, one per episode, end to end as int32; lists that are packed already are only checked."""
-    if isinstance(parts, Ragged):
-        check_list(range(len(parts.counts)), name, expected=num_episodes)
-        packed = Ragged(_as_integers(parts.values, name.capitalize()), parts.counts)
-    else:
-        check_list(parts, name, expected=num_episodes)
-        arrays = [_as_integers(part, f"{name.capitalize()} of episode {i}") for i, part in enumerate(parts)]
-        packed = Ragged.pack(arrays)
-    refuse_where(
-        packed,
-        (packed.values < -INT32_MAX) | (packed.values > INT32_MAX),
-        lambda i, k, v: f"Episode {i}: entry {k} of its {name} is {v}; use numbers that fit into int32.",
-    )
-    return Ragged(packed.values.astype(np.int32, copy=False), packed.counts)
-
-
-def _refuse_unknown(parts: Any, name: str, num_episodes: int, *, label: str) -> None:
-    """Refuses the truth about some episodes alone; the argument `label` of `with_labels` takes it."""
-    if isinstance(parts, Ragged):
-        return
-    check_list(parts, name, expected=num_episodes)
-    known = [i for i, part in enumerate(parts) if part is not None]
-    if not known:
-        raise DemonstrationError(
-            f"{name.capitalize()} of all episodes are None; leave {name} out, as the truth is not known."
-        )
-    if len(known) < num_episodes:
-        unknown = next(i for i, part in enumerate(parts) if part is None)
-        listed = ", ".join([*map(str, known[:NUM_NAMED]), *(["..."] if len(known) > NUM_NAMED else [])])
-        raise DemonstrationError(
-            f"{name.capitalize()} of episode {unknown} are None: the truth is known of all episodes or of none. To "
-            f"score those whose truth is known, take them alone, demos[[{listed}]].with_truth({name}=...); to learn "
-            f"from what is known, give it as labels, demos.with_labels({label}=...)."
-        )
-
-
-def _as_integers(values: Any, what: str) -> Shaped[np.ndarray, " n"]:
-    array = as_array(values, what)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in INTEGERS):
-        raise DemonstrationError(f"{what} are {array.dtype} of shape {array.shape}; expected a flat list of integers.")
-    return array if array.size else array.astype(np.int32)  # NumPy takes [] for an array of floats
-
-
-UNKNOWN = -1
-"""The label of a step, or of a segment, about which nothing is known."""
-
-
-NO_SEGMENT = -2
-"""The padding that follows the codes of an episode's segments: there is no such segment."""
-
-
 @dataclass(frozen=True, eq=False)
 class PartialLabels:
-    """What a learner is told: arrays for each episode with one number per step, and one with a number per segment.
+    """Labels: arrays for each episode with one number per step, and one with a number per segment.
 
     Attributes:
       boundaries: 1 where a segment starts at step t, 0 where none does, `UNKNOWN` elsewhere. Never 1 at step
@@ -183,8 +83,100 @@ class EpisodeLabels:
     segment_codes: Int[np.ndarray, " M"] | None = None
 
 
+def check_true_boundaries(boundaries: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
+    """Packs true boundaries of all episodes; see `_inner_boundaries`."""
+    _refuse_unknown(boundaries, "boundaries", len(lengths), label="boundary_places")
+    return _inner_boundaries(boundaries, "boundaries", lengths)
+
+
+def _inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, " B"]) -> Ragged:
+    """Packs places of inner boundaries: within 1 to T-1, strictly increasing in each episode."""
+    packed = _pack_integers(boundaries, name, len(lengths))
+    values, episode = packed.values, packed.part_index
+    refuse_where(
+        packed,
+        (values < 1) | (values >= lengths[episode]),
+        lambda i, _, v: (
+            f"Episode {i} has a boundary at step {v}, but inner boundaries of {lengths[i]} steps lie within "
+            f"1 to {lengths[i] - 1}; leave out 0 and {lengths[i]}, which are implied."
+        ),
+    )
+    falls = np.append(False, (np.diff(values) <= 0) & (np.diff(episode) == 0))[: len(values)]
+    refuse_where(
+        packed,
+        falls,
+        lambda i, m, v: f"Episode {i} has boundary {v} after {packed.parts[i][m - 1]}; sort them, and give each once.",
+    )
+    return packed
+
+
+def check_true_codes(codes: Any, lengths: Int[np.ndarray, " B"], boundaries: Ragged | None) -> Ragged:
+    """Packs true codes: one per segment, none negative."""
+    _refuse_unknown(codes, "codes", len(lengths), label="segment_codes")
+    packed = _pack_integers(codes, "codes", len(lengths))
+    refuse_where(packed, packed.values < 0, lambda i, m, v: f"Episode {i}: code {m} is {v}; number codes from 0.")
+    if boundaries is not None and (wrong := packed.counts != boundaries.counts + 1).any():
+        i = np.argmax(wrong)
+        raise DemonstrationError(
+            f"Episode {i} has {packed.counts[i]} codes and {boundaries.counts[i]} inner boundaries, so "
+            f"{boundaries.counts[i] + 1} segments; give one code per segment."
+        )
+    if (wrong := (packed.counts < 1) | (packed.counts > lengths)).any():
+        i = np.argmax(wrong)
+        raise DemonstrationError(
+            f"Episode {i} has {packed.counts[i]} codes in {lengths[i]} steps; give one code per segment, "
+            "where a segment is at least one step."
+        )
+    return packed
+
+
+def _pack_integers(parts: Any, name: str, num_episodes: int) -> Ragged:
+    """Packs flat lists of integers, one per episode, as int32; lists that are packed already are only checked."""
+    if isinstance(parts, Ragged):
+        check_list(range(len(parts.counts)), name, expected=num_episodes)
+        packed = Ragged(_as_integers(parts.values, name.capitalize()), parts.counts)
+    else:
+        check_list(parts, name, expected=num_episodes)
+        packed = Ragged.pack(
+            [_as_integers(part, f"{name.capitalize()} of episode {i}") for i, part in enumerate(parts)]
+        )
+    refuse_where(
+        packed,
+        (packed.values < -INT32_MAX) | (packed.values > INT32_MAX),
+        lambda i, k, v: f"Episode {i}: entry {k} of its {name} is {v}; use numbers that fit into int32.",
+    )
+    return Ragged(packed.values.astype(np.int32, copy=False), packed.counts)
+
+
+def _as_integers(values: Any, what: str) -> Shaped[np.ndarray, " n"]:
+    array = as_array(values, what)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in INTEGERS):
+        raise DemonstrationError(f"{what} are {array.dtype} of shape {array.shape}; expected a flat list of integers.")
+    return array if array.size else array.astype(np.int32)  # NumPy takes [] for an array of floats
+
+
+def _refuse_unknown(parts: Any, name: str, num_episodes: int, *, label: str) -> None:
+    """Refuses the truth about some episodes alone; the argument `label` of `with_labels` takes it."""
+    if isinstance(parts, Ragged):
+        return
+    check_list(parts, name, expected=num_episodes)
+    known = [i for i, part in enumerate(parts) if part is not None]
+    if not known:
+        raise DemonstrationError(
+            f"{name.capitalize()} of all episodes are None; leave {name} out, as the truth is not known."
+        )
+    if len(known) < num_episodes:
+        unknown = next(i for i, part in enumerate(parts) if part is None)
+        listed = ", ".join([*map(str, known[:NUM_NAMED]), *(["..."] if len(known) > NUM_NAMED else [])])
+        raise DemonstrationError(
+            f"{name.capitalize()} of episode {unknown} are None: the truth is known of all episodes or of none. To "
+            f"score those whose truth is known, take them alone, demos[[{listed}]].with_truth({name}=...); to learn "
+            f"from what is known, give it as labels, demos.with_labels({label}=...)."
+        )
+
+
 def check_label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Boundary labels end to end, each 1, 0 or `UNKNOWN`; all unknown if None."""
+    """Packs boundary labels, each 1, 0 or `UNKNOWN`; all are unknown if None."""
     by_place = "boundary_places=[[15, 23], None], which lists the first step of each segment but the first"
     packed = _pack_per_step(boundaries, "boundary labels", lengths, otherwise=by_place)
     refuse_where(
@@ -194,31 +186,24 @@ def check_label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"
             f"Episode {i}, step {t}: boundary label {v}; use 1 (a segment starts here), 0 (none does) or -1 (unknown)."
         ),
     )
-    starts_again = np.zeros(len(packed.values), bool)
-    starts_again[packed.starts] = packed.values[packed.starts] == 1
     refuse_where(
         packed,
-        starts_again,
+        (packed.values == 1) & ~_is_inner(packed),
         lambda i, t, _: f"Episode {i}, step {t}: boundary label 1, but the first segment always starts there; use 0.",
     )
     return packed
 
 
 def labels_at_places(places: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Boundary labels of all steps, end to end, from the places of all inner boundaries of each episode.
-
-    Every other step of an episode is labelled 0; where None is given in place of an episode's list, all its steps are
-    `UNKNOWN`.
-    """
+    """Packs boundary labels of all steps, from places of all inner boundaries, or None if they are unknown."""
     check_list(places, "boundary places", expected=len(lengths))
     known = np.array([inner is not None for inner in places], bool)
-    filled = [[] if inner is None else inner for inner in places]
-    starts = check_inner_boundaries(filled, "boundary places", lengths)
-    return _tell(_starts_inner_segment(starts, lengths), lengths, known)
+    starts = _inner_boundaries([[] if inner is None else inner for inner in places], "boundary places", lengths)
+    return _show(_starts_inner_segment(starts, lengths), lengths, known)
 
 
 def check_label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundaries: Ragged) -> Ragged:
-    """Code labels end to end, each a code or `UNKNOWN`; they change only where a segment may start."""
+    """Packs code labels, each a code or `UNKNOWN`; they change only where a segment may start."""
     by_segment = "segment_codes=[[2, 0, 1], None], which lists the code of each segment"
     packed = _pack_per_step(codes, "code labels", lengths, otherwise=by_segment)
     refuse_where(
@@ -226,9 +211,14 @@ def check_label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundar
         packed.values < UNKNOWN,
         lambda i, t, v: f"Episode {i}, step {t}: code label {v}; use a code from 0 up, or -1 (unknown).",
     )
+    # All steps of a stretch are certain to lie in one segment: those of them with codes must agree.
+    stretch = np.cumsum((boundaries.values != 0) | ~_is_inner(boundaries))
+    known = np.flatnonzero(packed.values != UNKNOWN)
+    changes = np.zeros(len(packed.values), bool)
+    changes[known[1:]] = (np.diff(packed.values[known]) != 0) & (np.diff(stretch[known]) == 0)
     refuse_where(
         packed,
-        _changes_within_segment(packed, boundaries),
+        changes,
         lambda i, t, v: (
             f"Episode {i}, step {t}: code label {v} differs from the one before it, while the boundary "
             "labels since then are 0; label the start of the segment 1 or -1, or correct the code."
@@ -238,73 +228,12 @@ def check_label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundar
 
 
 def unknown_labels(lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Labels of all steps that say nothing: `UNKNOWN` everywhere."""
+    """Packs the label `UNKNOWN` for all steps."""
     return Ragged(np.full(int(lengths.sum()), UNKNOWN, np.int32), lengths)
 
 
-def reveal_truth(
-    storage: Storage, *, boundaries: bool, codes: bool, segment_codes: bool, fraction: float, seed: int
-) -> Storage:
-    """Tells the truth about some episodes as labels; see `Demonstrations.reveal`."""
-    check_fraction(fraction)
-    seed = whole_number("seed", seed, 0)
-    if not boundaries and not codes and not segment_codes:
-        raise DemonstrationError("Nothing to reveal: boundaries, codes and segment_codes are all False.")
-    if (boundaries or codes) and storage.true_boundaries is None:
-        raise DemonstrationError("The true boundaries are unknown, so nothing is known about single steps.")
-    if (codes or segment_codes) and storage.true_codes is None:
-        raise DemonstrationError("The true codes are unknown; pass codes=False to reveal boundaries only.")
-    lengths = storage.actions.counts
-    num_shown = max(1, round(fraction * len(lengths)))
-    shown = np.zeros(len(lengths), bool)
-    shown[np.random.default_rng(seed).permutation(len(lengths))[:num_shown]] = True
-    label_boundaries = label_codes = unknown_labels(lengths)
-    label_segments = None
-    if storage.true_boundaries is not None:
-        starts_segment = _starts_inner_segment(storage.true_boundaries, lengths)
-        if boundaries:
-            label_boundaries = _tell(starts_segment, lengths, shown)
-        if codes and storage.true_codes is not None:
-            label_codes = _tell(_codes_of_steps(storage.true_codes, starts_segment, lengths), lengths, shown)
-    if segment_codes and storage.true_codes is not None:
-        true = storage.true_codes
-        label_segments = Ragged(true.values[shown[true.part_index]], np.where(shown, true.counts, 0))
-    return storage._replace(label_boundaries=label_boundaries, label_codes=label_codes, label_segments=label_segments)
-
-
-def _codes_of_steps(
-    codes: Ragged, starts_inner_segment: Bool[np.ndarray, " S"], lengths: Int[np.ndarray, " B"]
-) -> Int[np.ndarray, " S"]:
-    starts_segment = starts_inner_segment.copy()
-    starts_segment[np.cumsum(lengths) - lengths] = True
-    segment_index = np.cumsum(starts_segment) - 1  # counted through all episodes, as `codes.values` is
-    return codes.values[segment_index]
-
-
-def _starts_inner_segment(boundaries: Ragged, lengths: Int[np.ndarray, " B"]) -> Bool[np.ndarray, " S"]:
-    starts = np.zeros(int(lengths.sum()), bool)
-    starts[(np.cumsum(lengths) - lengths)[boundaries.part_index] + boundaries.values] = True
-    return starts
-
-
-def _tell(values: Shaped[np.ndarray, " S"], lengths: Int[np.ndarray, " B"], shown: Bool[np.ndarray, " B"]) -> Ragged:
-    return Ragged(np.where(np.repeat(shown, lengths), values, UNKNOWN).astype(np.int32), lengths)
-
-
-def _changes_within_segment(codes: Ragged, boundaries: Ragged) -> Bool[np.ndarray, " S"]:
-    """The steps where a known code differs from the known one before it, although no segment can start in between."""
-    may_start = boundaries.values != 0
-    may_start[codes.starts] = True
-    stretch = np.cumsum(may_start)  # all steps of a stretch are certain to lie in one segment
-    known = np.flatnonzero(codes.values != UNKNOWN)
-    changes = (np.diff(codes.values[known]) != 0) & (np.diff(stretch[known]) == 0)
-    out = np.zeros(len(codes.values), bool)
-    out[known[1:][changes]] = True
-    return out
-
-
 def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"], *, otherwise: str) -> Ragged:
-    """Labels with one integer per step, end to end; None, for one episode or for all, stands for unknown.
+    """Packs labels with one integer per step; None, for one episode or for all, stands for unknown.
 
     `otherwise` says what to pass for labels that are not by step.
     """
@@ -312,7 +241,7 @@ def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"],
         return unknown_labels(lengths)
     check_list(parts, name, expected=len(lengths))
     filled = [np.full(T, UNKNOWN) if part is None else part for part, T in zip(parts, lengths.tolist(), strict=True)]
-    packed = pack_integers(filled, name, len(lengths))
+    packed = _pack_integers(filled, name, len(lengths))
     if (wrong := packed.counts != lengths).any():
         i = np.argmax(wrong)
         raise DemonstrationError(
@@ -321,8 +250,15 @@ def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"],
     return packed
 
 
+def _is_inner(steps: Ragged) -> Bool[np.ndarray, " S"]:
+    """Returns whether each step is not the first one of its episode."""
+    is_inner = np.ones(len(steps.values), bool)
+    is_inner[steps.starts] = False
+    return is_inner
+
+
 def check_segment_codes(segment_codes: Any, boundaries: Ragged, codes: Ragged) -> Ragged:
-    """Codes of segments end to end, none where None is given; refuses those that contradict the labels of steps.
+    """Packs codes of segments, none for an episode with None; refuses those that contradict the labels of steps.
 
     Args:
       segment_codes: for each episode None, or for each segment a code, `UNKNOWN` or None.
@@ -330,22 +266,33 @@ def check_segment_codes(segment_codes: Any, boundaries: Ragged, codes: Ragged) -
       codes: code labels of all steps.
     """
     check_list(segment_codes, "segment codes", expected=len(boundaries.counts))
-    packed = pack_integers(
-        [_without_none(episode) for episode in segment_codes], "segment codes", len(boundaries.counts)
-    )
+    packed = _pack_integers([_without_none(part) for part in segment_codes], "segment codes", len(boundaries.counts))
     refuse_where(
         packed,
         packed.values < UNKNOWN,
         lambda i, m, v: f"Episode {i}, segment {m}: code {v}; use a code from 0 up, or -1 (unknown).",
     )
-    _refuse_wrong_number(packed, boundaries)
-    _refuse_wrong_codes(packed, boundaries, codes)
+
+    def per_episode(steps: Bool[np.ndarray, " S"]) -> Int[np.ndarray, " B"]:
+        return np.bincount(boundaries.part_index, steps, minlength=len(boundaries.counts)).astype(int)
+
+    least = 1 + per_episode(_is_inner(boundaries) & (boundaries.values == 1))
+    most = 1 + per_episode(_is_inner(boundaries) & (boundaries.values != 0))
+    if (wrong := (packed.counts > 0) & ((packed.counts < least) | (packed.counts > most))).any():
+        i = int(np.argmax(wrong))
+        few = packed.counts[i] < least[i]
+        limit = f"cut it into {least[i]} segments at least" if few else f"leave room for {most[i]} segments at most"
+        raise DemonstrationError(
+            f"Episode {i} has codes for {packed.counts[i]} segments, but its {boundaries.counts[i]} steps and "
+            f"their boundary labels {limit}; give one code per segment, or correct the boundary labels."
+        )
+    for i in np.flatnonzero((packed.counts > 0) & (per_episode(codes.values != UNKNOWN) > 0)).tolist():
+        if not _agree(*(labels.parts[i].tolist() for labels in (packed, boundaries, codes))):
+            raise DemonstrationError(
+                f"Episode {i}: its segments cannot have the codes {packed.parts[i].tolist()} in this order and "
+                "agree with the code and boundary labels of its steps; correct one of them, or make some unknown."
+            )
     return packed
-
-
-def no_segment_codes(num_episodes: int) -> Ragged:
-    """Segment codes of episodes where none are listed: empty for each."""
-    return Ragged(np.zeros(0, np.int32), np.zeros(num_episodes, np.int64))
 
 
 def _without_none(codes: Any) -> Any:
@@ -356,62 +303,81 @@ def _without_none(codes: Any) -> Any:
     return codes
 
 
-def _refuse_wrong_number(segment_codes: Ragged, boundaries: Ragged) -> None:
-    """Refuses codes of fewer segments than the boundary labels make, or of more than they leave room for."""
-    inner = np.ones(len(boundaries.values), bool)
-    inner[boundaries.starts] = False
+def _agree(segment_codes: list[int], boundaries: list[int], codes: list[int]) -> bool:
+    """Returns whether some segmentation of an episode agrees with all its labels.
 
-    def per_episode(steps: Bool[np.ndarray, " S"]) -> Int[np.ndarray, " B"]:
-        return np.bincount(boundaries.part_index, steps & inner, minlength=len(boundaries.counts)).astype(int)
-
-    least, most = 1 + per_episode(boundaries.values == 1), 1 + per_episode(boundaries.values != 0)
-    told = segment_codes.counts > 0
-    if (wrong := told & ((segment_codes.counts < least) | (segment_codes.counts > most))).any():
-        i = int(np.argmax(wrong))
-        few = segment_codes.counts[i] < least[i]
-        room = f"cut it into {least[i]} segments at least" if few else f"leave room for {most[i]} segments at most"
-        raise DemonstrationError(
-            f"Episode {i} has codes for {segment_codes.counts[i]} segments, but its {boundaries.counts[i]} steps and "
-            f"their boundary labels {room}; give one code per segment, or correct the boundary labels."
-        )
-
-
-def _refuse_wrong_codes(segment_codes: Ragged, boundaries: Ragged, codes: Ragged) -> None:
-    """Refuses codes of segments where no segmentation agrees both with them and with the labels of steps."""
-    has_codes = np.bincount(codes.part_index, codes.values != UNKNOWN, minlength=len(codes.counts)) > 0
-    both = np.flatnonzero((segment_codes.counts > 0) & has_codes)
-    if not len(both):
-        return
-    possible = _possible(*(part.take(both) for part in (segment_codes, boundaries, codes)))
-    if not possible.all():
-        i = int(both[np.argmin(possible)])
-        raise DemonstrationError(
-            f"Episode {i}: its segments cannot have the codes {segment_codes.parts[i].tolist()} in this order and "
-            "agree with the code and boundary labels of its steps; correct one of them, or make some unknown."
-        )
-
-
-def _possible(segment_codes: Ragged, boundaries: Ragged, codes: Ragged) -> Bool[np.ndarray, " B"]:
-    """Whether some segmentation of each episode agrees with all its labels: forward through the steps, all at once."""
-    counts, lengths = segment_codes.counts, codes.counts
-    num_segments, num_steps = int(counts.max()), int(lengths.max())
-    padded = np.full((len(counts), num_segments), NO_SEGMENT)
-    padded[np.arange(num_segments) < counts[:, None]] = segment_codes.values
-    boundary, code = boundaries.padded(num_steps)[..., None], codes.padded(num_steps)[..., None]
-    # Whether the step at hand can lie in each segment, before and after the first step in it whose code is known.
-    fresh, coded = np.zeros(padded.shape, bool), np.zeros(padded.shape, bool)
-    fresh[:, 0] = True
-    last_code = np.full((len(counts), 1), UNKNOWN)
-    possible = np.zeros(len(counts), bool)
-    for t in range(num_steps):
-        known = code[:, t] != UNKNOWN
+    Keeps the segments that a step can lie in as the bits of two numbers: those in which no step had a code before, and
+    those in which the last code of a step is that of the segment.
+    """
+    fits = {code: sum(1 << m for m, c in enumerate(segment_codes) if c in (code, UNKNOWN)) for code in codes}
+    fresh, coded, last_code = 1, 0, UNKNOWN
+    for t, (boundary, code) in enumerate(zip(boundaries, codes, strict=True)):
         if t > 0:
-            started = np.pad(fresh | coded, ((0, 0), (1, 0)))[:, :-1] & (boundary[:, t] != 0)
-            stays = boundary[:, t] != 1
-            fresh, coded = (fresh & stays) | started, coded & stays & (~known | (code[:, t] == last_code))
-        agrees = (padded != NO_SEGMENT) & (~known | (padded == UNKNOWN) | (padded == code[:, t]))
-        fresh, coded = fresh & agrees & ~known, (coded | (fresh & known)) & agrees
-        last_code = np.where(known, code[:, t], last_code)
-        ends = lengths == t + 1
-        possible[ends] = (fresh | coded)[np.arange(len(counts)), counts - 1][ends]
-    return possible
+            started = 0 if boundary == 0 else (fresh | coded) << 1
+            fresh, coded = (started, 0) if boundary == 1 else (fresh | started, coded)
+        if code != UNKNOWN:
+            fresh, coded = 0, (fresh | (coded if code == last_code else 0)) & fits[code]
+            last_code = code
+    return bool((fresh | coded) >> (len(segment_codes) - 1) & 1)
+
+
+def reveal_truth(
+    storage: Storage, *, boundaries: bool, codes: bool, segment_codes: bool, fraction: float, seed: int
+) -> Storage:
+    """Turns the truth about some episodes into labels; see `Demonstrations.reveal`."""
+    check_fraction(fraction)
+    seed = whole_number("seed", seed, 0)
+    if not boundaries and not codes and not segment_codes:
+        raise DemonstrationError("Nothing to reveal: boundaries, codes and segment_codes are all False.")
+    if (boundaries or codes) and storage.true_boundaries is None:
+        raise DemonstrationError("The true boundaries are unknown, so nothing is known about single steps.")
+    if (codes or segment_codes) and storage.true_codes is None:
+        raise DemonstrationError("The true codes are unknown; pass codes=False to reveal boundaries only.")
+    lengths, true_codes = storage.actions.counts, storage.true_codes
+    num_shown = max(1, round(fraction * len(lengths)))
+    shown = np.zeros(len(lengths), bool)
+    shown[np.random.default_rng(seed).permutation(len(lengths))[:num_shown]] = True
+    label_boundaries = label_codes = unknown_labels(lengths)
+    label_segments = None
+    if storage.true_boundaries is not None:
+        starts_inner = _starts_inner_segment(storage.true_boundaries, lengths)
+        if boundaries:
+            label_boundaries = _show(starts_inner, lengths, shown)
+        if codes and true_codes is not None:
+            # Segments are counted through all episodes, as the codes are.
+            segment_index = np.cumsum(starts_inner | ~_is_inner(storage.actions)) - 1
+            label_codes = _show(true_codes.values[segment_index], lengths, shown)
+    if segment_codes and true_codes is not None:
+        counts = np.where(shown, true_codes.counts, 0)
+        label_segments = Ragged(true_codes.values[shown[true_codes.part_index]], counts)
+    return storage._replace(label_boundaries=label_boundaries, label_codes=label_codes, label_segments=label_segments)
+
+
+def _starts_inner_segment(boundaries: Ragged, lengths: Int[np.ndarray, " B"]) -> Bool[np.ndarray, " S"]:
+    starts = np.zeros(int(lengths.sum()), bool)
+    starts[(np.cumsum(lengths) - lengths)[boundaries.part_index] + boundaries.values] = True
+    return starts
+
+
+def _show(values: Shaped[np.ndarray, " S"], lengths: Int[np.ndarray, " B"], shown: Bool[np.ndarray, " B"]) -> Ragged:
+    return Ragged(np.where(np.repeat(shown, lengths), values, UNKNOWN).astype(np.int32), lengths)
+
+
+def check_codes(labels: PartialLabels | None, config: Config) -> None:
+    """Refuses labels that name skills beyond the last one."""
+    if labels is None:
+        return
+    for i, codes in enumerate(labels.codes):
+        listed = () if labels.segment_codes is None else labels.segment_codes[i]
+        if (largest := max(codes.max(), *listed, UNKNOWN)) >= config.num_codes:
+            raise DemonstrationError(
+                f"The labels of demonstration {i} name skill {largest}, and there are "
+                f"{describe_codes(config, largest)}."
+            )
+
+
+def describe_codes(config: Config, largest: int) -> str:
+    """Describes how many codes there are, and how to have one named `largest`."""
+    if config.codes == "categorical":
+        return f"{config.num_skills} skills: raise num_skills to at least {largest + 1}"
+    return f"{config.code_dim} entries of a code: raise code_dim to at least {largest + 1}"

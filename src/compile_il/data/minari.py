@@ -38,6 +38,11 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False
 
     See `Demonstrations.to_minari`.
     """
+    if demos.storage.label_segments is not None:
+        raise DemonstrationError(
+            "Minari datasets do not keep the codes of segments: drop them with with_labels(labels.boundaries, "
+            "labels.codes), or use save()."
+        )
     minari = _import_minari()
     path = _dataset_path(dataset_id)
     _check_environment(env_id)

@@ -1,4 +1,4 @@
-"""Arrays of different lengths, packed end to end: how demonstrations lie in memory."""
+"""Packs arrays of different lengths end to end, which is how demonstrations lie in memory."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -25,19 +25,18 @@ class Ragged:
 
     @classmethod
     def pack(cls, parts: Sequence[Shaped[np.ndarray, "..."]]) -> Self:
-        """Copies `parts` end to end. There must be at least one."""
+        """Copies parts end to end; there must be at least one."""
         return cls(np.concatenate(parts), np.array([len(part) for part in parts]))
 
     @classmethod
     def join(cls, raggeds: Sequence["Ragged"]) -> Self:
-        """The parts of several such objects, in order."""
+        """Copies the parts of several such objects, in order."""
         return cls(np.concatenate([r.values for r in raggeds]), np.concatenate([r.counts for r in raggeds]))
 
     @cached_property
     def parts(self) -> list[np.ndarray]:
         """The list of parts, each a view of `values`."""
-        ends = self.starts + self.counts
-        return [self.values[i:j] for i, j in zip(self.starts.tolist(), ends.tolist(), strict=True)]
+        return [self.values[i : i + n] for i, n in zip(self.starts.tolist(), self.counts.tolist(), strict=True)]
 
     @property
     def part_index(self) -> Int[np.ndarray, " N"]:
@@ -45,12 +44,12 @@ class Ragged:
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def locate(self, row: int) -> tuple[int, int]:
-        """The part that holds a row of `values`, and the row's place within that part."""
+        """Returns the part that holds a row of `values`, and the row's place within that part."""
         part = int(np.searchsorted(self.starts, row, side="right")) - 1
         return part, row - int(self.starts[part])
 
     def take(self, indices: Int[np.ndarray, " n"]) -> Self:
-        """The parts at `indices`, in that order: a view if they already lie end to end, else a copy."""
+        """Takes the parts at `indices`, in that order: a view if they already lie end to end, else a copy."""
         starts, counts = self.starts[indices], self.counts[indices]
         ends = starts + counts
         if np.array_equal(starts[1:], ends[:-1]):
@@ -60,13 +59,13 @@ class Ragged:
         return type(self)(self.values[rows], counts)
 
     def padded(self, width: int) -> Shaped[np.ndarray, "B width ..."]:
-        """The parts stacked, each followed by zeros up to `width` rows."""
+        """Stacks the parts, each followed by zeros up to `width` rows."""
         out = np.zeros((len(self.counts), width, *self.values.shape[1:]), self.values.dtype)
         out[np.arange(width) < self.counts[:, None]] = self.values
         return out
 
     def equals(self, other: "Ragged") -> bool:
-        """Whether both have the same parts, with the same numbers and dtype."""
+        """Returns whether both have the same parts, with the same numbers and dtype."""
         return (
             self.values.dtype == other.values.dtype
             and np.array_equal(self.counts, other.counts)
@@ -75,7 +74,7 @@ class Ragged:
 
 
 class Storage(NamedTuple):
-    """All that a set of demonstrations holds, checked and of canonical dtypes; None where unknown.
+    """All arrays of a set of demonstrations, checked and of canonical dtypes; None where unknown.
 
     Each `Ragged` has one part per episode. `num_actions` is None if actions are continuous.
     """
@@ -90,12 +89,12 @@ class Storage(NamedTuple):
     label_segments: Ragged | None = None
 
     def take(self, indices: Int[np.ndarray, " n"]) -> "Storage":
-        """The episodes at `indices`, in that order."""
+        """Takes the episodes at `indices`, in that order."""
         taken: dict[str, Any] = {name: field.take(indices) for name, field in self._ragged_fields().items()}
         return self._replace(**taken)
 
     def join(self, others: Sequence["Storage"]) -> "Storage":
-        """These episodes, then those of the others, which must know the same things."""
+        """Appends the episodes of others, of which the same must be known."""
         joined: dict[str, Any] = {
             name: Ragged.join([field, *(getattr(other, name) for other in others)])
             for name, field in self._ragged_fields().items()
@@ -103,7 +102,7 @@ class Storage(NamedTuple):
         return self._replace(**joined)
 
     def equals(self, other: "Storage") -> bool:
-        """Whether both know the same things, and the same about them."""
+        """Returns whether both know the same things, and the same about them."""
         mine, others = self._ragged_fields(), other._ragged_fields()
         return (
             self.num_actions == other.num_actions
@@ -114,9 +113,55 @@ class Storage(NamedTuple):
     def _ragged_fields(self) -> dict[str, Ragged]:
         return {name: field for name, field in self._asdict().items() if isinstance(field, Ragged)}
 
+    def describe(self) -> str:
+        """Describes all, as in `2 episodes, 3..5 steps, vector of 4 float32, 8 discrete actions, truth known`."""
+        lengths = self.actions.counts
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        steps = _count(longest, "step") if shortest == longest else f"{shortest}..{longest} steps"
+        words = [_count(len(lengths), "episode"), steps, self.space, self.truth]
+        if self.label_boundaries is not None and self.label_codes is not None:
+            is_labelled = (self.label_boundaries.values >= 0) | (self.label_codes.values >= 0)
+            has_labels = np.bincount(self.actions.part_index[is_labelled], minlength=len(lengths)) > 0
+            if self.label_segments is not None:
+                has_labels |= self.label_segments.counts > 0
+            words.append(f"labels in {_count(int(has_labels.sum()), 'episode')}")
+        return ", ".join(words)
+
+    @property
+    def space(self) -> str:
+        """Kind, shape and dtype of observations and actions, in words that are equal where spaces are."""
+        match self.observations.values.shape[1:]:
+            case ():
+                observations = "symbols"
+            case (0,):
+                observations = "no states"
+            case (width,):
+                observations = f"vector of {width} {self.observations.values.dtype}"
+            case (height, width, channels):
+                observations = f"grid {height}x{width}x{channels} {self.observations.values.dtype}"
+        if self.num_actions is None:
+            return f"{observations}, continuous actions of width {self.actions.values.shape[1]}"
+        return f"{observations}, {_count(self.num_actions, 'discrete action')}"
+
+    @property
+    def truth(self) -> str:
+        """Words for whether the truth is known."""
+        match self.true_boundaries is not None, self.true_codes is not None:
+            case True, True:
+                return "truth known"
+            case True, False:
+                return "true boundaries known"
+            case False, True:
+                return "true codes known"
+        return "truth unknown"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that refuses writing; the caller's own array is left as it is."""
+    """Returns a view that refuses writing; the caller's own array is left as it is."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -12,9 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.config import Config
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.data.labels import UNKNOWN
 from compile_il.data.validation import RENUMBER, DemonstrationError, ObservationKind, num_if_sparse
 
 
@@ -170,23 +168,3 @@ def _check_numbers(given: np.ndarray, shape: tuple[int, ...], what: str) -> None
         raise ValueError(f"The {what} has the type {given.dtype}: give numbers.")
     if not np.isfinite(given).all():
         raise ValueError(f"The {what} holds something that is not a finite number.")
-
-
-def check_codes(demos: Demonstrations, config: Config) -> None:
-    """Refuses labels that name skills beyond the last one."""
-    if demos.labels is None:
-        return
-    all_segment_codes = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
-    for i, (codes, segment_codes) in enumerate(zip(demos.labels.codes, all_segment_codes, strict=True)):
-        if (largest := max(codes.max(), *segment_codes, UNKNOWN)) >= config.num_codes:
-            raise DemonstrationError(
-                f"The labels of demonstration {i} name skill {largest}, and there are "
-                f"{describe_codes(config, largest)}."
-            )
-
-
-def describe_codes(config: Config, largest: int) -> str:
-    """Describes how many codes there are, and how to have one named `largest`."""
-    if config.codes == "categorical":
-        return f"{config.num_skills} skills: raise num_skills to at least {largest + 1}"
-    return f"{config.code_dim} entries of a code: raise code_dim to at least {largest + 1}"

@@ -15,9 +15,9 @@ from compile_il.config import NO_COUNTS, Best, Config, Decoder, SegmentCounts
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch
 from compile_il.data.demonstrations import not_demonstrations
+from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
-from compile_il.data.spaces import check_codes
 from compile_il.inference.engines import engine_for, engine_of
 from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.priors import log_counts_of
@@ -147,7 +147,7 @@ class Model:
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
-        check_codes(demos, self.resolved)
+        check_codes(demos.labels, self.resolved)
         asked = num_segments
         if asked is None:
             trained_with = self.resolved.num_segments

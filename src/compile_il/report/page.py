@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from compile_il.data import DemonstrationError
-from compile_il.data.demonstrations import describe
 from compile_il.data.files import check_target, write_atomically
 from compile_il.model.model import Model
 from compile_il.report.charts import (
@@ -127,7 +126,7 @@ def _draw_set(shown: Shown, order: int, num_skills: int) -> str:
     longest = max(int(shown.demos.lengths[pick.number]) for pick in choice.picks)
     parts = [
         tag("h2", text(shown.name), id=f"set{order}"),
-        tag("p", text(describe(shown.demos.storage).replace("..", "–")), class_="facts"),
+        tag("p", text(shown.demos.storage.describe().replace("..", "–")), class_="facts"),
         _legend(shown),
         tag("h3", "Demonstrations"),
         tag("p", text(_why_these(choice, shown) + _how_to_read(shown, order)), class_="note"),
