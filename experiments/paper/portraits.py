@@ -31,8 +31,8 @@ from compile_il.inference.relaxed.supervision import counts_of_batch, supervisio
 from compile_il.model.model import Model
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
+from compile_il.worlds.drawing import grid_text
 from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridLevel, GridWorld
-from compile_il.worlds.text import grid_text
 from compile_il.worlds.world import key_of
 from experiments.paper.names import EARLY, Scale
 from experiments.paper.parts import Part, Say

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.worlds.drawing import INK, WHITE, draw_grid, draw_path
+from compile_il.worlds.drawing import INK, OBJECT_LETTERS, PLAYER_LETTER, WALL_LETTER, WHITE, draw_grid, draw_path
 from compile_il.worlds.grid import OBJECT_NAMES
-from compile_il.worlds.text import OBJECT_LETTERS, PLAYER, WALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +75,7 @@ def observation_of_text(rows: list[str]) -> NDArray[np.uint8]:
     """Turns the text that `grid_text` wrote into an observation again."""
     cells = np.array([list(row) for row in rows])
     num_types = len(OBJECT_NAMES)
-    letters = [*OBJECT_LETTERS[:num_types], WALL, PLAYER]
+    letters = [*OBJECT_LETTERS[:num_types], WALL_LETTER, PLAYER_LETTER]
     return np.stack([cells == letter for letter in letters], axis=-1).astype(np.uint8)
 
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from compile_il.worlds.drawing import grid_text
 from compile_il.worlds.grid import GridLevel, GridWorld
-from compile_il.worlds.text import grid_text
 from tests.twins.grid_twin import TwinLevel, level_from_ascii
 
 

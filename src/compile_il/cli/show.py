@@ -262,8 +262,8 @@ def show_episode(player: "Player", seed: int, console: Console) -> None:
     """Prints one episode as text: each option that is drawn, and where it led."""
     import numpy as np
 
+    from compile_il.worlds.drawing import OBJECT_LETTERS
     from compile_il.worlds.grid import ACTION_NAMES
-    from compile_il.worlds.text import OBJECT_LETTERS
 
     env, rng = player.make_env("ansi"), np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)

@@ -213,8 +213,4 @@ def glyph_shapes() -> str:
 
 def _outline(kind: int) -> str:
     """Returns a glyph as an SVG path, with y downwards."""
-    words = []
-    for vertices, code in GLYPHS[kind].iter_segments(curves=False, simplify=False):
-        x, y = (f"{value:.2f}" for value in (vertices[0], -vertices[1]))
-        words.append("Z" if code == 79 else f"{'M' if code == 1 else 'L'}{x} {y}")
-    return "".join(words)
+    return "".join(f"M{'L'.join(f'{x:.2f} {-y:.2f}' for x, y in outline)}Z" for outline in GLYPHS[kind])

@@ -1,9 +1,7 @@
-"""Expert demonstrations of a world, as data: the one place where worlds are jitted and batched.
+"""Makes expert demonstrations of worlds: data sets in memory, and fresh batches on the device.
 
 Episode i of a seed is drawn with its own key, `fold_in(seed, i)`, and always in the same slot of a chunk of fixed size,
 by the same compiled program. So the same seed gives the same bytes, however many demonstrations are asked for.
-
-Minibatches of a world: demonstrations that are made on the device when they are needed.
 """
 
 import functools
@@ -26,25 +24,13 @@ from compile_il.worlds.world import ActingWorld, Episode, World, WorldError, che
 
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
-
-
 CPU_FRAMES, ACCELERATOR_FRAMES = 4096, 131072
 """Number of frames drawn in one call, on CPUs and on accelerators."""
-
-
 NUM_WORKERS = 3
-"""Number of chunks in the making at once; most of a chunk's work leaves all cores but one idle."""
+"""Number of chunks made at once; most of a chunk's work leaves all cores but one idle."""
 
-
-class _Chunk(NamedTuple):
-    """Some demonstrations as NumPy arrays packed end to end, the frames in parts."""
-
-    frames: list[np.ndarray]
-    actions: np.ndarray
-    lengths: np.ndarray
-    boundaries: np.ndarray
-    num_boundaries: np.ndarray
-    codes: np.ndarray
+SupervisionKind = Literal["none", "b", "z", "bz"]
+"""Labels of fresh demonstrations: none, boundaries, codes, or both."""
 
 
 def demonstrate(
@@ -57,7 +43,7 @@ def demonstrate(
     on_progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Demonstrations:
-    """Expert demonstrations on random levels, with the truth about their segments.
+    """Makes expert demonstrations on random levels, with the truth about their segments.
 
     Args:
       world: the name of a world (`"grid-pickup"`, `"grid-visit"`, `"reacher"`, `"symbols"`), or a world itself.
@@ -79,18 +65,18 @@ def demonstrate(
     if num_demos < 1:
         raise WorldError(f"num_demos is {num_demos}: ask for at least 1.")
     chunks: list[_Chunk] = []
-    frames = _FrameBuffer()
+    frames: np.ndarray | None = None
     made = 0
     for chunk in _make_chunks(chosen, num_demos, key):
-        made += len(chunk.lengths)
-        frames.append(chunk.frames, share_done=made / num_demos)
+        frames = _extend(frames, chunk.frames)
         chunks.append(chunk._replace(frames=[]))
+        made += len(chunk.lengths)
         if on_progress is not None:
             on_progress(made)
     _, actions, lengths, boundaries, num_boundaries, codes = zip(*chunks, strict=True)
     num_inner = np.concatenate(num_boundaries)
     return Demonstrations.from_packed(
-        frames.rows(), np.concatenate(actions), np.concatenate(lengths), num_actions=chosen.num_actions
+        frames, np.concatenate(actions), np.concatenate(lengths), num_actions=chosen.num_actions
     ).with_truth(
         boundaries=Ragged(np.concatenate(boundaries), num_inner), codes=Ragged(np.concatenate(codes), num_inner + 1)
     )
@@ -105,8 +91,19 @@ def _choose(world: str | World, **options: Any) -> World:
     return world
 
 
+class _Chunk(NamedTuple):
+    """Some demonstrations as NumPy arrays packed end to end, the frames in parts."""
+
+    frames: list[np.ndarray]
+    actions: np.ndarray
+    lengths: np.ndarray
+    boundaries: np.ndarray
+    num_boundaries: np.ndarray
+    codes: np.ndarray
+
+
 def _make_chunks(world: World, num_demos: int, key: Array) -> Iterator[_Chunk]:
-    """Makes all demonstrations in chunks, in order, a few in the making at a time."""
+    """Makes all demonstrations in chunks, in order, a few at a time."""
     size = CPU_CHUNK if jax.default_backend() == "cpu" else ACCELERATOR_CHUNK
 
     def make(first: int) -> _Chunk:
@@ -122,33 +119,6 @@ def _make_chunks(world: World, num_demos: int, key: Array) -> Iterator[_Chunk]:
             yield ahead.popleft().result()
 
 
-@functools.partial(jax.jit, static_argnames=("world", "num_episodes"))
-def draw_episodes(world: World, key: Array, first: int | Int[Array, ""], num_episodes: int) -> Episode:
-    """Episodes `first` to `first + num_episodes` of a key: an `Episode` with a leading batch axis."""
-    indices = jnp.uint32(first) + jnp.arange(num_episodes, dtype=jnp.uint32)
-    return jax.vmap(lambda index: world.episode(jax.random.fold_in(key, index)))(indices)
-
-
-@functools.partial(jax.jit, static_argnames=("world", "num_levels"))
-def draw_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
-    """The levels on which the first demonstrations of a key take place."""
-    return jax.vmap(lambda index: world.level(jax.random.fold_in(key, index)))(jnp.arange(num_levels, dtype=jnp.uint32))
-
-
-@functools.partial(jax.jit, static_argnames="world")
-def observe_frames(
-    world: World, episodes: Episode, episode_index: Int[Array, " F"], time: Int[Array, " F"]
-) -> Shaped[Array, "F ..."]:
-    """The observation at each given (episode, time); only frames that exist need be drawn."""
-
-    def observe(index: Int[Array, ""], t: Int[Array, ""]) -> Shaped[Array, "..."]:
-        level = jax.tree.map(lambda leaf: leaf[index], episodes.level)
-        state = jax.tree.map(lambda leaf: leaf[index, t], episodes.states)
-        return world.observe(level, state)
-
-    return jax.vmap(observe)(episode_index, time)
-
-
 def _pack(world: World, episodes: Episode, num_demos: int) -> _Chunk:
     lengths = np.asarray(episodes.length)[:num_demos]
     actions = np.asarray(episodes.actions)[:num_demos]
@@ -158,12 +128,12 @@ def _pack(world: World, episodes: Episode, num_demos: int) -> _Chunk:
     owner, before = np.nonzero(valid[:, 1:] & (segment_index[:, 1:] != segment_index[:, :-1]))
     num_boundaries = np.bincount(owner, minlength=num_demos)
     begun = np.arange(tasks.shape[1]) <= num_boundaries[:, None]
-    frames = list(_observe(world, episodes, lengths))
+    frames = list(_draw_frames(world, episodes, lengths))
     return _Chunk(frames, actions[valid], lengths, before + 1, num_boundaries, tasks[begun])
 
 
-def _observe(world: World, episodes: Episode, lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """The frames of all demonstrations of a chunk, end to end, in parts."""
+def _draw_frames(world: World, episodes: Episode, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Draws the frames of all demonstrations of a chunk, end to end, in parts."""
     num_frames = lengths + 1
     owner = np.repeat(np.arange(len(lengths)), num_frames)
     time = np.arange(num_frames.sum()) - np.repeat(np.cumsum(num_frames) - num_frames, num_frames)
@@ -176,48 +146,49 @@ def _observe(world: World, episodes: Episode, lengths: np.ndarray) -> Iterator[n
         yield np.asarray(observe_frames(world, episodes, *index))[: size - missing]
 
 
-class _FrameBuffer:
-    """Frames end to end in one array, made a little larger than the demonstrations so far suggest.
-
-    Frames are most of the bytes. Kept in parts and joined at the end, they would need their memory twice.
-    """
-
-    def __init__(self) -> None:
-        self._buffer: np.ndarray | None = None
-        self._used = 0
-
-    def append(self, parts: list[np.ndarray], share_done: float) -> None:
-        """Copies the parts behind the others; grows to what all demonstrations will need at this rate."""
-        needed = self._used + sum(map(len, parts))
-        if self._buffer is None or needed > len(self._buffer):
-            capacity = needed if share_done == 1 else int(1.1 * needed / share_done)
-            larger = np.empty((capacity, *parts[0].shape[1:]), parts[0].dtype)
-            if self._buffer is not None:
-                larger[: self._used] = self.rows()
-            self._buffer = larger
-        np.concatenate(parts, out=self._buffer[self._used : needed])
-        self._used = needed
-
-    def rows(self) -> np.ndarray:
-        """All frames that were appended so far."""
-        assert self._buffer is not None, "no frames were appended"
-        return self._buffer[: self._used]
+def _extend(frames: np.ndarray | None, parts: list[np.ndarray]) -> np.ndarray:
+    """Copies parts behind the frames, growing their array in place: most bytes are frames, never held twice."""
+    grown = np.empty_like(parts[0][:0]) if frames is None else frames
+    used = len(grown)
+    grown.resize((used + sum(map(len, parts)), *grown.shape[1:]), refcheck=False)
+    np.concatenate(parts, out=grown[used:])
+    return grown
 
 
-SupervisionKind = Literal["none", "b", "z", "bz"]
-"""What a learner is told: nothing, boundaries, codes, or both."""
+@functools.partial(jax.jit, static_argnames=("world", "num_episodes"))
+def draw_episodes(world: World, key: Array, first: int | Int[Array, ""], num_episodes: int) -> Episode:
+    """Draws episodes `first` to `first + num_episodes` of a key: an `Episode` with a leading batch axis."""
+    indices = jnp.uint32(first) + jnp.arange(num_episodes, dtype=jnp.uint32)
+    return jax.vmap(lambda index: world.episode(jax.random.fold_in(key, index)))(indices)
+
+
+@functools.partial(jax.jit, static_argnames=("world", "num_levels"))
+def draw_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
+    """Draws the levels on which the first demonstrations of a key take place."""
+    return jax.vmap(lambda index: world.level(jax.random.fold_in(key, index)))(jnp.arange(num_levels, dtype=jnp.uint32))
+
+
+@functools.partial(jax.jit, static_argnames="world")
+def observe_frames(
+    world: World, episodes: Episode, episode_index: Int[Array, " F"], time: Int[Array, " F"]
+) -> Shaped[Array, "F ..."]:
+    """Returns the observation at each given (episode, time); only frames that exist need be drawn."""
+
+    def observe(index: Int[Array, ""], t: Int[Array, ""]) -> Shaped[Array, "..."]:
+        level = jax.tree.map(lambda leaf: leaf[index], episodes.level)
+        return world.observe(level, jax.tree.map(lambda leaf: leaf[index, t], episodes.states))
+
+    return jax.vmap(observe)(episode_index, time)
 
 
 @functools.partial(jax.jit, static_argnames=("world", "num_frames", "max_length", "supervision"))
 def draw_batch(
     world: World, keys: Key[Array, " B"], num_frames: int, max_length: int, supervision: SupervisionKind = "none"
 ) -> Batch:
-    """Fresh demonstrations of a world, one for each key, made on the device.
+    """Draws fresh demonstrations of a world, one for each key; those longer than `max_length` are left out.
 
-    Those that are longer than `max_length` are left out.
-
-    With supervision, they come with labels: where segments start ("b"), the codes of the segments in order ("z"), or
-    both. Nothing is told of demonstrations that were cut before their task list was done.
+    With supervision they come with labels: where segments start ("b"), the codes of the segments in order ("z"), or
+    both. Demonstrations that were cut before their task list was done have none.
     """
     batch_size = keys.shape[0]
     episodes = jax.vmap(world.episode)(keys)
@@ -227,34 +198,28 @@ def draw_batch(
     owner = jnp.minimum(jnp.searchsorted(ends, rows, side="right"), batch_size - 1)
     num_steps = episodes.actions.shape[1]
     time = jnp.minimum(rows - first[owner], num_steps)
-
-    def observe(index: Int[Array, ""], t: Int[Array, ""]) -> Shaped[Array, "..."]:
-        level = jax.tree.map(lambda leaf: leaf[index], episodes.level)
-        return world.observe(level, jax.tree.map(lambda leaf: leaf[index, t], episodes.states))
-
-    unknown = jnp.full((batch_size, max_length), UNKNOWN, jnp.int32)
-    boundaries, segment_codes = _told_by_world(episodes, max_length, supervision)
+    boundaries, segment_codes = _labels(episodes, max_length, supervision)
     return Batch(
-        frames=jax.vmap(observe)(owner, time),
+        frames=observe_frames(world, episodes, owner, time),
         actions=episodes.actions[owner, jnp.minimum(time, num_steps - 1)],
         first=first,
         lengths=episodes.length,
         fits=(ends <= num_frames) & (episodes.length <= max_length),
         boundary_labels=boundaries,
-        code_labels=unknown,
+        code_labels=jnp.full((batch_size, max_length), UNKNOWN, jnp.int32),
         segment_codes=segment_codes,
     )
 
 
-def _told_by_world(
+def _labels(
     episodes: Episode, max_length: int, supervision: SupervisionKind
 ) -> tuple[Int[Array, "B T"], Int[Array, "B listed"]]:
     index = episodes.segment_index[:, :max_length]
     index = jnp.pad(index, ((0, 0), (0, max_length - index.shape[1])), mode="edge")
-    told = jnp.arange(max_length) < episodes.length[:, None]
-    told &= episodes.success[:, None] & ("b" in supervision)
+    labelled = jnp.arange(max_length) < episodes.length[:, None]
+    labelled &= episodes.success[:, None] & ("b" in supervision)
     starts = jnp.pad(index[:, 1:] != index[:, :-1], ((0, 0), (1, 0)))
-    boundaries = jnp.where(told, starts, UNKNOWN).astype(jnp.int32)
+    boundaries = jnp.where(labelled, starts, UNKNOWN).astype(jnp.int32)
     if "z" not in supervision:
         return boundaries, boundaries[:, :0]
     tasks = jnp.pad(episodes.level.tasks, ((0, 0), (0, 1)), constant_values=NO_SEGMENT)

@@ -1,15 +1,13 @@
-"""The worlds as Gymnasium environments: `CompILE/GridPickup-v0`, `CompILE/GridVisit-v0`, `CompILE/Reacher-v0`.
+"""Offers the worlds as Gymnasium environments: `CompILE/GridPickup-v0`, `CompILE/GridVisit-v0`, `CompILE/Reacher-v0`.
 
 Seen through a window, the grid world is `CompILE/GridPickupWindow-v0` and `CompILE/GridVisitWindow-v0`.
-A thin edge: every rule is in the world's pure functions; here one episode at a time is stepped on the CPU.
-
-A wrapper that shows the task beside what is seen: other libraries learn from observations, not `info`.
+Every rule is in the world's pure functions; one episode at a time is stepped on the CPU.
 """
 
 import abc
 import functools
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import gymnasium
 import jax
@@ -18,30 +16,216 @@ from gymnasium import spaces
 from jaxtyping import Array, UInt32
 from numpy.typing import NDArray
 
-from compile_il.worlds import drawing as draw
+from compile_il.worlds.drawing import grid_image, grid_text, reacher_image, reacher_text
 from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWindowWorld, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
-from compile_il.worlds.text import grid_text, reacher_text
 from compile_il.worlds.world import ActingWorld, Reward, Step, WorldError, key_of
 
 NO_TASK = -1
 """Value of the current task in `info` once all tasks are done."""
 
-
 RenderMode = Literal["rgb_array", "ansi"]
-
-
 Action = TypeVar("Action")
-
-
 AnyWorld = TypeVar("AnyWorld", bound=ActingWorld)
+
+
+class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
+    """A world as a Gymnasium environment, with the tasks, the current one, the number done and success in `info`.
+
+    `reset(options={"level": level})` starts on a given level instead of a random one. In worker processes of
+    `AsyncVectorEnv`, pass `context="spawn"` if the parent has used JAX before: JAX does not survive a fork.
+    """
+
+    world: AnyWorld
+    task_names: ClassVar[tuple[str, ...]]
+    _text: ClassVar[Any]
+    """Static method that writes an observation as text; `_image` draws all of an episode so far."""
+    _image: ClassVar[Any]
+
+    def __init__(self, render_mode: RenderMode | None) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise ValueError(f"render_mode is {render_mode!r}: use one of {self.metadata['render_modes']} or None.")
+        self.render_mode = render_mode
+        self._frames: list[NDArray[Any]] = []
+        self._plan: Any = None
+        self._running = False
+
+    @property
+    def level(self) -> Any:
+        """Level of the current episode: all that stays fixed in it."""
+        return self._level
+
+    @property
+    def state(self) -> Any:
+        """State of the current episode; with the level, all that the functions of `world` need."""
+        return self._state
+
+    def expert_action(self) -> NDArray[Any]:
+        """Returns the expert's action in this state, meant for its own path from the start of the episode."""
+        with _on_cpu():
+            if self._plan is None:
+                self._plan = _plan(self.world, self._level)
+            return np.asarray(_expert(self.world, self._level, self._plan, self._state))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begins an episode on a random level, or on the one given in the options."""
+        super().reset(seed=seed)
+        unknown = set(options or {}) - {"level"}
+        if unknown:
+            raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
+        with _on_cpu():
+            if options and "level" in options:
+                self._level = _check_level(self.world, options["level"])
+            else:
+                self._level = _draw_level(self.world, self.np_random.integers(2**32, dtype=np.uint32))
+            self._state, observation = _start(self.world, self._level)
+        self._plan = None
+        self._frames = [np.asarray(observation)]
+        self._running = True
+        return self._frames[-1].copy(), self._info()
+
+    def step(self, action: Action) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Takes one action; returns observation, reward, terminated, truncated and `info`."""
+        if not self._running:
+            raise RuntimeError("The episode has ended or not begun: call reset() before step().")
+        with _on_cpu():
+            step, observation = self._move(self._check_action(action))
+        self._state = step.state
+        if self.render_mode != "rgb_array":
+            self._frames.clear()  # only images show the path; without them the last frame is enough
+        self._frames.append(np.asarray(observation))
+        terminated, truncated = bool(step.terminated), bool(step.truncated)
+        self._running = not (terminated or truncated)
+        return np.array(observation), float(step.reward), terminated, truncated, self._info()
+
+    def render(self) -> Any:
+        """Returns an image of the state with the path so far, or its text; None if there is no render mode."""
+        if self.render_mode is None:
+            return None
+        if not self._frames:
+            raise RuntimeError("There is nothing to draw yet: call reset() before render().")
+        return self._text(self._frames[-1]) if self.render_mode == "ansi" else self._image(np.stack(self._frames))
+
+    @abc.abstractmethod
+    def _check_action(self, action: Any) -> NDArray[Any]:
+        """Returns an action as an array that the world takes; raises a ValueError if it is none."""
+
+    def _move(self, action: NDArray[Any]) -> tuple[Step, Array]:
+        return _step(self.world, self._level, self._state, action)
+
+    def _info(self) -> dict[str, Any]:
+        tasks = np.array(self._level.tasks)
+        task_index = int(self._state.task_index)
+        success = task_index == len(tasks)
+        task = NO_TASK if success else int(tasks[task_index])
+        name = "done" if success else [*self.task_names, f"type {task}"][min(task, len(self.task_names))]
+        return {"tasks": tasks, "task": task, "task_index": task_index, "task_name": name, "success": success}
+
+
+class GridEnv(WorldEnv[np.int64, GridWorld]):
+    """Gymnasium environment of the grid world, or with the option `window` of the one seen through a window."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012 (Gymnasium's own shape)
+    task_names = OBJECT_NAMES
+    _text, _image = staticmethod(grid_text), staticmethod(grid_image)
+
+    def __init__(
+        self,
+        kind: Literal["pickup", "visit"] = "pickup",
+        num_tasks: int = 3,
+        reward: Reward = "dense",
+        max_steps: int = NUM_RL_STEPS,
+        render_mode: RenderMode | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(render_mode)
+        make = GridWindowWorld if "window" in options else GridWorld
+        self._set_world(make(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options))
+
+    def _set_world(self, world: GridWorld) -> None:
+        self.world = world
+        self.observation_space = spaces.Box(0, 1, _observation_shape(world), np.uint8)
+        self.action_space = spaces.Discrete(world.num_actions)
+
+    def _check_action(self, action: Any) -> NDArray[Any]:
+        chosen = np.asarray(action)
+        if chosen.size != 1 or chosen.dtype.kind not in "iu" or not 0 <= chosen.item() < self.world.num_actions:
+            raise ValueError(f"Action {action!r} is not in {self.action_space}.")
+        return np.array(chosen.item(), np.int32)
+
+
+def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
+    """Makes a Gymnasium environment of a grid world, which may be of a class of your own."""
+    if not isinstance(world, GridWorld):
+        raise WorldError(f"{world!r} is not a grid world: make an environment of your own for it.")
+    env = GridEnv(render_mode=render_mode)
+    env._set_world(world)
+    return env
+
+
+class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
+    """Gymnasium environment of the reacher."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 16}  # noqa: RUF012 (Gymnasium's own shape)
+    task_names = TARGET_NAMES
+    _text, _image = staticmethod(reacher_text), staticmethod(reacher_image)
+
+    def __init__(
+        self,
+        num_tasks: int = 3,
+        reward: Reward = "dense",
+        max_steps: int = ReacherWorld.max_steps,
+        render_mode: RenderMode | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(render_mode)
+        self.world = ReacherWorld(num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
+        turned = 1.001 * (np.pi + max_steps * TIME_STEP * MAX_SPEED)  # a little more, for sums in float32
+        far = TARGET_BELT[1]
+        high = np.array([1.0, far, far] * self.world.num_types + [turned] * 2, np.float32)
+        low = np.array([0.0, -far, -far] * self.world.num_types + [-turned] * 2, np.float32)
+        self.observation_space = spaces.Box(low, high, dtype=np.float32)
+        self.action_space = spaces.Box(-MAX_SPEED, MAX_SPEED, (2,), np.float32)
+
+    def _check_action(self, action: Any) -> NDArray[Any]:
+        # The world clips speeds that are too high, so only what is no pair of numbers is refused.
+        speeds = np.asarray(action, np.float32)
+        if speeds.shape != (2,) or not np.isfinite(speeds).all():
+            raise ValueError(f"Action {action!r} is not a pair of angular velocities.")
+        return speeds
+
+
+class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Wrapper with observations {"observation": ..., "task": the current task, one-hot over types; zeros once done}.
+
+    Other libraries learn from observations, not `info`. `gymnasium.wrappers.FlattenObservation` makes one vector of
+    both. It wraps one of this package's worlds, or a wrapper of one, such as `compile_il.rl.skill_env.SkillEnv`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]):
+        super().__init__(env)
+        world: Any = getattr(env.unwrapped, "world", None)
+        if not isinstance(env.unwrapped, WorldEnv) or not hasattr(world, "num_types"):
+            raise WorldError(f"{env} has no task to show: wrap one of compile_il's worlds.")
+        self._world_env, self._num_types = env.unwrapped, int(world.num_types)
+        task = spaces.Box(0, 1, (self._num_types,), np.float32)
+        self.observation_space = spaces.Dict({"observation": env.observation_space, "task": task})
+
+    def observation(self, observation: Any) -> dict[str, Any]:
+        """Returns the observation of the wrapped environment together with the current task."""
+        task = np.zeros(self._num_types, np.float32)
+        remaining = np.asarray(self._world_env.level.tasks)[int(self._world_env.state.task_index) :]
+        task[remaining[:1]] = 1.0
+        return {"observation": observation, "task": task}
 
 
 def _on_cpu() -> AbstractContextManager[Any]:
     """Lets JAX compute on the CPU, as one step of one episode is far too small to send to an accelerator."""
     try:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
-    except RuntimeError:  # JAX was told to use an accelerator and nothing else
+    except RuntimeError:  # JAX was set to use an accelerator and nothing else
         return nullcontext()
 
 
@@ -61,26 +245,25 @@ def _expert(world: ActingWorld, level: Any, plan: Any, state: Any) -> Array:
 
 
 @functools.partial(jax.jit, static_argnames="world")
-def _begin(world: ActingWorld, level: Any) -> tuple[Any, Array]:
+def _start(world: ActingWorld, level: Any) -> tuple[Any, Array]:
     state = world.start(level)
     return state, world.observe(level, state)
 
 
-@functools.cache
-def _observation_shape(world: ActingWorld) -> tuple[int, ...]:
-    """Shape of a world's observations; cached, as tracing takes a while and vector environments hold many alike."""
-    seen = jax.eval_shape(lambda seed: _begin(world, _draw_level(world, seed))[1], np.uint32(0))
-    return tuple(seen.shape)
-
-
 @functools.partial(jax.jit, static_argnames="world")
-def _advance(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple[Step, Array]:
+def _step(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple[Step, Array]:
     step = world.step(level, state, action)
     return step, world.observe(level, step.state)
 
 
+@functools.cache
+def _observation_shape(world: ActingWorld) -> tuple[int, ...]:
+    """Returns the shape of a world's observations; tracing takes a while, and vector environments hold many alike."""
+    return tuple(jax.eval_shape(lambda seed: _start(world, _draw_level(world, seed))[1], np.uint32(0)).shape)
+
+
 def _check_level(world: ActingWorld, level: Any) -> Any:
-    """Refuses a level of another world or of other options, which would be misread; returns it as arrays."""
+    """Returns a level as arrays; refuses one of another world or of other options, which would be misread."""
     expected = jax.eval_shape(world.level, key_of(0))
     if type(level) is not type(expected):
         raise WorldError(f"A level of this world is a {type(expected).__name__}, not a {type(level).__name__}.")
@@ -91,212 +274,3 @@ def _check_level(world: ActingWorld, level: Any) -> Any:
                 "environment with the options (num_tasks, num_objects, ...) that the level was made with."
             )
     return jax.tree.map(lambda given, mine: np.asarray(given, mine.dtype), level, expected)
-
-
-def _task_name(task: int, names: tuple[str, ...]) -> str:
-    if task == NO_TASK:
-        return "done"
-    return names[task] if task < len(names) else f"type {task}"
-
-
-class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
-    """A world as a Gymnasium environment, with the tasks, the current one, the number done and success in `info`.
-
-    `reset(options={"level": level})` starts on a given level instead of a random one. In worker processes of
-    `AsyncVectorEnv`, pass `context="spawn"` if the parent has used JAX before: JAX does not survive a fork.
-    """
-
-    world: AnyWorld
-    task_names: tuple[str, ...]
-
-    def __init__(self, render_mode: RenderMode | None) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode is {render_mode!r}: use one of {self.metadata['render_modes']} or None.")
-        self.render_mode = render_mode
-        self._frames: list[NDArray[Any]] = []
-        self._plan: Any = None
-        self._running = False
-
-    @property
-    def level(self) -> Any:
-        """Level of the episode under way: all that stays fixed in it."""
-        return self._level
-
-    @property
-    def state(self) -> Any:
-        """State of the episode under way; with the level, all that the functions of `world` need."""
-        return self._state
-
-    def expert_action(self) -> NDArray[Any]:
-        """Action of the expert in this state, meant for its own path from the start of the episode."""
-        with _on_cpu():
-            if self._plan is None:
-                self._plan = _plan(self.world, self._level)
-            return np.asarray(_expert(self.world, self._level, self._plan, self._state))
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Begins an episode on a random level, or on the one given in the options."""
-        super().reset(seed=seed)
-        unknown = set(options or {}) - {"level"}
-        if unknown:
-            raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
-        with _on_cpu():
-            if options and "level" in options:
-                self._level = _check_level(self.world, options["level"])
-            else:
-                self._level = _draw_level(self.world, self.np_random.integers(2**32, dtype=np.uint32))
-            self._state, observation = _begin(self.world, self._level)
-        self._plan = None
-        self._frames = [np.asarray(observation)]
-        self._running = True
-        return self._frames[-1].copy(), self._info()
-
-    def step(self, action: Action) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Takes one action; returns observation, reward, terminated, truncated and `info`."""
-        if not self._running:
-            raise RuntimeError("The episode has ended or not begun: call reset() before step().")
-        with _on_cpu():
-            step, observation = self._move(self._check_action(action))
-        self._state = step.state
-        if self.render_mode != "rgb_array":
-            self._frames.clear()  # only pictures show the path; without them the last frame is enough
-        self._frames.append(np.asarray(observation))
-        terminated, truncated = bool(step.terminated), bool(step.truncated)
-        self._running = not (terminated or truncated)
-        return np.array(observation), float(step.reward), terminated, truncated, self._info()
-
-    @abc.abstractmethod
-    def _check_action(self, action: Any) -> NDArray[Any]:
-        """An action as an array that the world takes; a ValueError if it is none."""
-
-    def _seen(self) -> NDArray[Any]:
-        if not self._frames:
-            raise RuntimeError("There is nothing to draw yet: call reset() before render().")
-        return np.stack([np.asarray(frame) for frame in self._frames])
-
-    def _move(self, action: NDArray[Any]) -> tuple[Step, Array]:
-        return _advance(self.world, self._level, self._state, action)
-
-    def _info(self) -> dict[str, Any]:
-        tasks = np.array(self._level.tasks)
-        task_index = int(self._state.task_index)
-        task = int(tasks[task_index]) if task_index < len(tasks) else NO_TASK
-        return {
-            "tasks": tasks,
-            "task": task,
-            "task_index": task_index,
-            "task_name": _task_name(task, self.task_names),
-            "success": task_index == len(tasks),
-        }
-
-
-class GridEnv(WorldEnv[np.int64, GridWorld]):
-    """Gymnasium environment of the grid world (`worlds.grid`), or with `window` of that in `worlds.window`."""
-
-    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012 (Gymnasium's own shape)
-    task_names = OBJECT_NAMES
-
-    def __init__(
-        self,
-        kind: Literal["pickup", "visit"] = "pickup",
-        num_tasks: int = 3,
-        reward: Reward = "dense",
-        max_steps: int = NUM_RL_STEPS,
-        render_mode: RenderMode | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(render_mode)
-        make = GridWindowWorld if "window" in options else GridWorld
-        self._enter(make(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options))
-
-    def _enter(self, world: GridWorld) -> None:
-        self.world = world
-        self.observation_space = spaces.Box(0, 1, _observation_shape(world), np.uint8)
-        self.action_space = spaces.Discrete(world.num_actions)
-
-    def render(self) -> Any:
-        """Picture of the state with the path so far, or without it as text; None if there is no render mode."""
-        if self.render_mode == "ansi":
-            return grid_text(self._seen()[-1])
-        return draw.grid_image(self._seen()) if self.render_mode == "rgb_array" else None
-
-    def _check_action(self, action: Any) -> NDArray[Any]:
-        chosen = np.asarray(action)
-        if chosen.size != 1 or chosen.dtype.kind not in "iu" or not 0 <= chosen.item() < self.world.num_actions:
-            raise ValueError(f"Action {action!r} is not in {self.action_space}.")
-        return np.array(chosen.item(), np.int32)
-
-
-class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
-    """Gymnasium environment of the reacher (`worlds.reacher`)."""
-
-    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 16}  # noqa: RUF012 (Gymnasium's own shape)
-    task_names = TARGET_NAMES
-
-    def __init__(
-        self,
-        num_tasks: int = 3,
-        reward: Reward = "dense",
-        max_steps: int = ReacherWorld.max_steps,
-        render_mode: RenderMode | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(render_mode)
-        world = ReacherWorld(num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
-        self.world = world
-        turned = 1.001 * (np.pi + max_steps * TIME_STEP * MAX_SPEED)  # a little more, for sums in float32
-        far = TARGET_BELT[1]
-        high = np.array([1.0, far, far] * world.num_types + [turned] * 2, np.float32)
-        low = np.array([0.0, -far, -far] * world.num_types + [-turned] * 2, np.float32)
-        self.observation_space = spaces.Box(low, high, dtype=np.float32)
-        self.action_space = spaces.Box(-MAX_SPEED, MAX_SPEED, (2,), np.float32)
-
-    def render(self) -> Any:
-        """Picture of arm, targets and trail of the tip, or without it as text; None if there is no render mode."""
-        if self.render_mode == "ansi":
-            return reacher_text(self._seen()[-1])
-        return draw.reacher_image(self._seen()) if self.render_mode == "rgb_array" else None
-
-    def _check_action(self, action: Any) -> NDArray[Any]:
-        # The world clips speeds that are too high, so only what is no pair of numbers is refused.
-        speeds = np.asarray(action, np.float32)
-        if speeds.shape != (2,) or not np.isfinite(speeds).all():
-            raise ValueError(f"Action {action!r} is not a pair of angular velocities.")
-        return speeds
-
-
-def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
-    """Gymnasium environment of a given grid world, which may be of a class of your own."""
-    if not isinstance(world, GridWorld):
-        raise WorldError(f"{world!r} is not a grid world: make an environment of your own for it.")
-    env = GridEnv(render_mode=render_mode)
-    env._enter(world)
-    return env
-
-
-class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Wrapper with observations {"observation": what is seen, "task": the current task, one-hot over types}.
-
-    Once all tasks are done, no entry is 1. `gymnasium.wrappers.FlattenObservation` makes one vector of both.
-
-    Args:
-      env: one of this package's worlds, or a wrapper of one, such as `compile_il.rl.skill_env.SkillEnv`.
-    """
-
-    def __init__(self, env: gymnasium.Env[Any, Any]):
-        super().__init__(env)
-        world: Any = getattr(env.unwrapped, "world", None)
-        if not isinstance(env.unwrapped, WorldEnv) or not hasattr(world, "num_types"):
-            raise WorldError(f"{env} has no task to show: wrap one of compile_il's worlds.")
-        self._world_env, self._num_types = env.unwrapped, int(world.num_types)
-        task = spaces.Box(0, 1, (self._num_types,), np.float32)
-        self.observation_space = spaces.Dict({"observation": env.observation_space, "task": task})
-
-    def observation(self, observation: Any) -> dict[str, Any]:
-        """Observation of the wrapped environment together with the current task."""
-        task = np.zeros(self._num_types, np.float32)
-        remaining = np.asarray(self._world_env.level.tasks)[int(self._world_env.state.task_index) :]
-        task[remaining[:1]] = 1.0
-        return {"observation": observation, "task": task}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from compile_il.worlds.text import grid_text
+from compile_il.worlds.drawing import grid_text
 from experiments.paper.figures import (
     COLORS,
     Dot,
