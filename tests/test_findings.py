@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from compile_il.evaluation.results import read_result
-from experiments.paper.names import StudyName
 from experiments.paper.published import PAPER
 from experiments.tables.scores import at_a_quarter
 
 SCORES = ("boundary_accuracy", "f1", "f1_tolerance_1")
 
 
-def score(table: StudyName, model: str, tasks: int, name: str) -> float:
+def score(table: str, model: str, tasks: int, name: str) -> float:
     """Mean over seeds, in per cent, with the digits that the paper prints."""
     return round(100 * mean(seed[name] for seed in read_result(table)["figures"][model]["scores"][str(tasks)]), 1)
 

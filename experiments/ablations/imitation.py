@@ -26,7 +26,7 @@ from compile_il.model.model import Model, SegmentCount
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trained, Trainer
 from compile_il.worlds.demonstrate import demonstrate
-from experiments.paper.names import PAPER_SIZES
+from experiments.paper.parts import PAPER_SIZES
 
 AT_PAPER_SIZES = Config(num_iterations=20_000, half_precision=True, **PAPER_SIZES)
 NUM_VALIDATION = 256

@@ -1,1 +1,1 @@
-"""Tables and figures of the paper's experiments, each made by one command: `compile-il reproduce NAME`."""
+"""Reproduces the tables and figures of the paper: `python -m experiments.paper NAME`."""

@@ -4,8 +4,9 @@ import contextlib
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
+import jax
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,13 +14,13 @@ from rich.table import Table
 
 from compile_il.cli import run_program
 from compile_il.cli.console import Interrupted, say
-from experiments.paper.names import PaperName, PictureFormat, Scale, StudyName
+from compile_il.training.loop import Stopped
+from experiments.paper.figures import PictureFormat, pictures_of, save_picture
+from experiments.paper.jobs import jobs_left, run_several
+from experiments.paper.parts import Scale, read_done
+from experiments.paper.run import alone_at_work, check_result, part_folder, reproduce
+from experiments.paper.studies import PaperName, Study, StudyName, make_study
 from experiments.paper.tables import PAPERS, Cells, interval_cells, study_cells
-
-if TYPE_CHECKING:
-    from experiments.paper.studies import Study
-
-Names = StudyName | Literal["all"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Reproduce:
     python -m experiments.paper.page PAGE.md --results results
     """
 
-    name: Annotated[Names, tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
+    name: Annotated[StudyName | Literal["all"], tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
     """table1, table2, table3, figure4, figure5, figure7, qualitative, or all of these; or classic, methods without
     networks, which need no accelerator, but two hours."""
     scale: Scale = "short"
@@ -42,19 +43,16 @@ class Reproduce:
     results: Annotated[Path, tyro.conf.arg(aliases=["--out"])] = Path("results")
     """Folder of the result files."""
     work: Path = Path("runs/reproduce")
-    """Folder for what is under way, and for drawings."""
+    """Folder for checkpoints and results of parts, and for drawings."""
     pictures: PictureFormat = "png"
     """Format of the drawings; svg and pdf are sharp at any size."""
     jobs: int = 1
-    """Models under way at once, each in a process of its own; they share the accelerator."""
+    """Models that are trained at once, each in a process of its own; they share the accelerator."""
     so_far: bool = False
     """Run nothing; show and write what is done by now, for one NAME."""
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then runs the parts, and writes one file for each name."""
-        from experiments.paper.run import alone_at_work, check_libraries, check_result
-        from experiments.paper.studies import make_study
-
         if self.jobs < 1:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
         if self.so_far and self.name == "all":
@@ -63,25 +61,29 @@ class Reproduce:
         studies = [make_study(name, self.scale) for name in names]
         for study in studies:
             check_result(self.results / f"{study.name}.json", study, self.scale)
-            if not self.so_far:
-                check_libraries(study, self.scale, self.work)
-        self._tell_of_processors(console)
-        # What is done so far can be shown while another command goes on.
+            for part in study.parts:
+                if (
+                    not self.so_far
+                    and read_done(part_folder(self.work, self.scale, study.name, part.name), part) is None
+                ):
+                    part.check_libraries()
+        self._warn_without_accelerator(console)
+        # What is done so far can be shown while another command runs.
         with contextlib.nullcontext() if self.so_far else alone_at_work(self.work, self.scale):
-            if self.jobs > 1 and not self.so_far:
-                self._run_several(names)
-            for study in studies:
-                self._reproduce(console, study)
+            try:
+                if self.jobs > 1 and not self.so_far:
+                    run_several(jobs_left(names, self.scale, self.work), self.jobs)
+                for study in studies:
+                    self._reproduce(console, study)
+            except KeyboardInterrupt as stopped:
+                where = stopped.where if isinstance(stopped, Stopped) else "what was done is saved."
+                raise Interrupted(f"{where} To go on", []) from stopped
 
-    def _tell_of_processors(self, console: Console) -> None:
-        """Says that models of the paper's sizes take days where there is no accelerator; smoke and classic need none.
-
-        With several jobs it is theirs to look for an accelerator: to look is to take some of its memory.
-        """
+    def _warn_without_accelerator(self, console: Console) -> None:
+        """Warns that models of the paper's sizes take days without an accelerator; smoke and classic need none."""
+        # With several jobs it is theirs to look for an accelerator: to look is to take some of its memory.
         if self.scale == "smoke" or self.name == "classic" or self.so_far or self.jobs > 1:
             return
-        import jax
-
         if jax.default_backend() == "cpu":
             words = (
                 f" {self.scale} is meant for an accelerator, and there is none here: what takes minutes on one takes "
@@ -89,46 +91,18 @@ class Reproduce:
             )
             say(console, ("note:", "bold yellow"), words)
 
-    def _reproduce(self, console: Console, study: "Study") -> None:
-        from compile_il.training.loop import Stopped
-        from experiments.paper.run import reproduce
-
-        out = self.results / f"{study.name}.json"
-        try:
-            result = reproduce(
-                study,
-                self.scale,
-                work=self.work,
-                out=out,
-                say=lambda words: say(console, words),
-                so_far=self.so_far,
-            )
-        except Stopped as stopped:
-            raise Interrupted(f"{stopped.where} To go on", []) from stopped
-        except KeyboardInterrupt as stopped:
-            raise Interrupted("what was done is saved. To go on", []) from stopped
-        intervals = interval_cells(result)
-        for cells in (study_cells(result), *([intervals] if intervals else [])):
-            for table in cell_tables(f"{study.name}, {self.scale}", cells, console.width):
+    def _reproduce(self, console: Console, study: Study) -> None:
+        out, images = self.results / f"{study.name}.json", self.work / self.scale / "images"
+        result = reproduce(
+            study, self.scale, work=self.work, out=out, say=lambda words: say(console, words), so_far=self.so_far
+        )
+        for cells in (study_cells(result), interval_cells(result)):
+            for table in cell_tables(f"{study.name}, {self.scale}", cells, console.width) if cells else []:
                 console.print(table, "")
         say(console, f"{study.name}: ", (str(out), "bold"))
-        for drawing in self._draw(result, out):
-            say(console, f"{study.name}: ", (str(drawing), "bold"))
-
-    def _draw(self, result: dict[str, Any], source: Path) -> list[Path]:
-        from experiments.paper.figures import pictures_of, save_picture
-
-        folder = self.work / self.scale / "images"
-        folder.mkdir(parents=True, exist_ok=True)
-        return [save_picture(picture, folder, source, self.pictures) for picture in pictures_of(result)]
-
-    def _run_several(self, names: tuple[StudyName, ...]) -> None:
-        from experiments.paper.jobs import jobs_left, run_several
-
-        try:
-            run_several(jobs_left(names, self.scale, self.work), self.jobs)
-        except KeyboardInterrupt as stopped:
-            raise Interrupted("all is saved. To go on", []) from stopped
+        images.mkdir(parents=True, exist_ok=True)
+        for picture in pictures_of(result):
+            say(console, f"{study.name}: ", (str(save_picture(picture, images, out, self.pictures)), "bold"))
 
 
 def cell_tables(title: str, cells: Cells, width: int) -> list[Table]:

@@ -1,4 +1,4 @@
-"""Parts of figure 5: agents that learn with skills, which are trained before as the models of other parts are."""
+"""Trains the agents of figure 5, which learn with skills of models that are trained before as those of other parts."""
 
 import dataclasses
 import itertools
@@ -16,9 +16,22 @@ from compile_il.training.runs import holds_run
 from compile_il.worlds import make_world
 from compile_il.worlds.grid import NUM_RL_STEPS
 from compile_il.worlds.world import Reward
-from experiments.paper.names import AGENT_DECISIONS, AGENT_SIZES, AGENT_SKILL_UNITS, TRAINING, Scale
-from experiments.paper.parts import Part, Say, hash_of
+from experiments.paper.parts import TRAINING, Part, Say, Scale, hash_of
 
+AGENT_SIZES: dict[Scale, dict[str, Any]] = {
+    "smoke": {
+        **{"num_iterations": 2, "num_environments": 8, "batch_size": 8, "num_ticks": 4, "num_levels": 8},
+        **{"hidden_dim": 8, "num_maps": 2, "embed_dim": 2, "num_seeds": 2},
+    },
+    "short": {"num_iterations": 600, "half_precision": True, "num_seeds": 3},
+    "paper": {"num_iterations": 4_000, "learning_rate": 1e-3, "half_precision": True, "num_seeds": 3},
+}
+"""Settings of agents by scale; the paper does not say how long its agents learn."""
+AGENT_SKILL_UNITS = 128
+"""Hidden units of the models whose skills agents have, as in the paper."""
+AGENT_DECISIONS = 32
+"""Most decisions in 64 steps of agents with skills. A choice at random among 8 actions and 10 skills of 6 steps takes
+3.8 steps on average, which makes 17 decisions."""
 NUM_POINTS = 40
 """Most points of a learning curve in a result file."""
 AGENT_TEST_SEED = 17_000_023
@@ -28,10 +41,7 @@ docs/decisions.md names the one choice that has seen these."""
 
 @dataclasses.dataclass(frozen=True)
 class AgentPart(Part):
-    """Agents of one kind in one panel of figure 5.
-
-    The part's config is that of their skills; low-level agents have none.
-    """
+    """Agents of one kind in one panel of figure 5; the part's config is that of their skills."""
 
     agent: AgentConfig = dataclasses.field(default_factory=AgentConfig)
     num_tasks: int = 3
@@ -51,6 +61,13 @@ class AgentPart(Part):
         """Number of agents, one per seed; all have the skills of one model."""
         return self.agent.num_seeds
 
+    @property
+    def learning_hash(self) -> str:
+        """Short hash of panel, skills and agent settings; where it changes, agents begin anew."""
+        skills = self.training_hash if self.needs_models else None
+        panel = {"world": self.world, "num_tasks": self.num_tasks, "reward": self.reward, "skills": skills}
+        return hash_of(panel | {"agent": self.agent.to_json()})
+
     def at_scale(self, scale: Scale) -> Self:
         """Returns the same part with the scale's sizes, of skills and of agents."""
         sized = super().at_scale(scale)
@@ -60,40 +77,28 @@ class AgentPart(Part):
             # Agents are no better than their skills, and one training serves all panels of a world.
             config = dataclasses.replace(config, **TRAINING["paper"]["exact grid"])
         agent = dataclasses.replace(self.agent, **AGENT_SIZES[scale])
-        if scale != "smoke" and agent.agent != "low-level":
+        if scale != "smoke" and self.needs_models:
             agent = dataclasses.replace(agent, num_decisions=AGENT_DECISIONS)
         return dataclasses.replace(sized, config=config, agent=agent)
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Trains the agents, and returns their learning curves and scores as plain values."""
-        return teach(self, models, folder, say)
-
-    @property
-    def learning_hash(self) -> str:
-        """Short hash of panel, skills and agent settings; where it changes, agents begin anew."""
-        skills = self.training_hash if self.needs_models else None
-        panel = {"world": self.world, "num_tasks": self.num_tasks, "reward": self.reward, "skills": skills}
-        return hash_of(panel | {"agent": self.agent.to_json()})
-
-
-def teach(part: AgentPart, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-    """Trains agents, and returns their curves and scores on unseen levels, with options drawn, and most probable."""
-    world: Any = make_world(part.world, num_tasks=part.num_tasks, reward=part.reward, max_steps=NUM_RL_STEPS)
-    run = folder / f"agents-{part.learning_hash}"
-    say(f"{part.name}: agents learn")
-    model = models[0] if models else None
-    training = AgentTrainer(part.agent, world, model)
-    players = run_training(training, model, run, resume=holds_run(run), progress=False)
-    played, best = (
-        [
-            player.evaluate(num_levels=part.num_test, seed=AGENT_TEST_SEED, sample=sample)._asdict()
-            for player in players.of_seeds
-        ]
-        for sample in (True, False)
-    )
-    say(f"{part.name}: success {100 * np.mean([seed['success'] for seed in played]):.1f} %")
-    rows = read_log(run)
-    return {"curve": curve_of(rows), "played": played, "best": best, "learning_seconds": rows[-1]["seconds"]}
+        """Trains agents; returns their curves and scores on unseen levels, with options drawn, and most probable."""
+        world: Any = make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=NUM_RL_STEPS)
+        run = folder / f"agents-{self.learning_hash}"
+        say(f"{self.name}: agents learn")
+        model = models[0] if models else None
+        trainer = AgentTrainer(self.agent, world, model)
+        agents = run_training(trainer, model, run, resume=holds_run(run), progress=False).of_seeds
+        played, best = (
+            [
+                agent.evaluate(num_levels=self.num_test, seed=AGENT_TEST_SEED, sample=sample)._asdict()
+                for agent in agents
+            ]
+            for sample in (True, False)
+        )
+        say(f"{self.name}: success {100 * np.mean([seed['success'] for seed in played]):.1f} %")
+        rows = read_log(run)
+        return {"curve": curve_of(rows), "played": played, "best": best, "learning_seconds": rows[-1]["seconds"]}
 
 
 def curve_of(rows: list[dict[str, Any]]) -> dict[str, Any]:

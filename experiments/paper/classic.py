@@ -1,8 +1,8 @@
-"""Methods of segmentation that are older than networks, as parts of a study, on the same levels as everything else.
+"""Compares classic methods of segmentation, without networks, on the same levels as everything else.
 
 Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). What each looks at, states,
 actions or both, and the model's number of states are chosen on validation levels; each seed then fits it to other
-demonstrations. All are told how many segments there are. Needs the extra `baselines`, and no accelerator.
+demonstrations. All are given the number of segments. Needs the extra `baselines`, and no accelerator.
 """
 
 import contextlib
@@ -20,8 +20,7 @@ from compile_il.data.files import write_atomically
 from compile_il.evaluation.evaluate import true_counts
 from compile_il.model.model import Model
 from compile_il.worlds.demonstrate import demonstrate
-from experiments.paper.names import SMOKE_SIZES, SMOKE_TEST, Scale
-from experiments.paper.parts import Part, Say, hash_of
+from experiments.paper.parts import SMOKE_SIZES, SMOKE_TEST, Part, Say, Scale, hash_of
 
 NUM_VALIDATION = 256
 Method = Literal["equal lengths", "change points", "change points, kernel", "hidden Markov model"]
@@ -34,8 +33,8 @@ LIBRARIES: dict[Method, tuple[str, ...]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class OlderPart(Part):
-    """One older method in one world. There is no network: of the part's config only the number of seeds counts."""
+class ClassicPart(Part):
+    """One classic method in one world; of the part's config only the number of seeds counts."""
 
     method: Method = "equal lengths"
     num_train: int = 1000
@@ -53,7 +52,7 @@ class OlderPart(Part):
 
     @property
     def needs_models(self) -> bool:
-        """False: older methods have no models to be trained before they are measured."""
+        """False: there are no models to be trained before."""
         return False
 
     def check_libraries(self) -> None:
@@ -68,68 +67,57 @@ class OlderPart(Part):
         few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}
         return dataclasses.replace(self, config=Config(num_seeds=SMOKE_SIZES["num_seeds"]), **few)
 
+    def candidates(self, demos: Demonstrations) -> list[Baseline]:
+        """Returns the settings of the method to choose from."""
+        views = views_for(demos)
+        settings: dict[Method, list[Baseline]] = {
+            "equal lengths": [EqualCuts()],
+            "change points": [ChangePoints("dynp", view) for view in views],
+            "change points, kernel": [ChangePoints("kernel", view) for view in views],
+            "hidden Markov model": [
+                HiddenMarkov(number, self.num_restarts, view=view) for number in self.num_states for view in views
+            ],
+        }
+        return settings[self.method]
+
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Fits the method, and returns the settings chosen and the scores."""
-        del models
-        return compare(self, folder, say)
+        """Returns the settings that are best on validation levels, and their scores with each seed's training set.
 
-
-def candidates(part: OlderPart, demos: Demonstrations) -> list[Baseline]:
-    """Returns the settings of the method to choose from."""
-    views = views_for(demos)
-    settings: dict[Method, list[Baseline]] = {
-        "equal lengths": [EqualCuts()],
-        "change points": [ChangePoints("dynp", view) for view in views],
-        "change points, kernel": [ChangePoints("kernel", view) for view in views],
-        "hidden Markov model": [
-            HiddenMarkov(number, part.num_restarts, view=view) for number in part.num_states for view in views
-        ],
-    }
-    return settings[part.method]
-
-
-def compare(part: OlderPart, folder: Path, say: Say) -> dict[str, Any]:
-    """Returns the settings that are best on validation levels, and their scores with each seed's training set.
-
-    What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
-    """
-    kept = folder / f"fits-{hash_of(part.to_json())}"
-    validation = demonstrate(part.world, num_demos=min(NUM_VALIDATION, part.num_test), seed=VALIDATION_SEED)
-    first = _training_set(part, 0)
-    settings = candidates(part, first)
-
-    def quality(number: int) -> float:
-        return best_on([settings[number]], first, validation).f1
-
-    qualities = [keep(kept / f"choice-{number}.json", quality, number) for number in range(len(settings))]
-    chosen = settings[qualities.index(max(qualities))]
-    say(f"{part.name}: {chosen}")
-    tests = {
-        str(tasks): demonstrate(part.world, num_demos=part.num_test, num_tasks=tasks, seed=TEST_SEED)
-        for tasks in part.test_tasks
-    }
-
-    def score_seed(seed: int) -> dict[str, Any]:
-        fitted = chosen.fit(_training_set(part, seed))
-        return {
-            tasks: evaluate_cuts(fitted.segment(demos, true_counts(demos)), demos)._asdict()
-            for tasks, demos in tests.items()
+        What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
+        """
+        kept = folder / f"fits-{hash_of(self.to_json())}"
+        validation = demonstrate(self.world, num_demos=min(NUM_VALIDATION, self.num_test), seed=VALIDATION_SEED)
+        first = demonstrate(self.world, num_demos=self.num_train, seed=0)
+        settings = self.candidates(first)
+        qualities = [
+            keep(kept / f"choice-{number}.json", lambda one=one: best_on([one], first, validation).f1)  # type: ignore[misc]
+            for number, one in enumerate(settings)
+        ]
+        chosen = settings[qualities.index(max(qualities))]
+        say(f"{self.name}: {chosen}")
+        tests = {
+            str(tasks): demonstrate(self.world, num_demos=self.num_test, num_tasks=tasks, seed=TEST_SEED)
+            for tasks in self.test_tasks
         }
 
-    seeds = [keep(kept / f"seed-{seed}.json", score_seed, seed) for seed in range(part.config.num_seeds)]
-    return {"chosen": str(chosen), "scores": {tasks: [seed[tasks] for seed in seeds] for tasks in tests}}
+        def score(seed: int) -> dict[str, Any]:
+            fitted = chosen.fit(demonstrate(self.world, num_demos=self.num_train, seed=seed))
+            cuts = {tasks: fitted.segment(demos, true_counts(demos)) for tasks, demos in tests.items()}
+            return {tasks: evaluate_cuts(cuts[tasks], demos)._asdict() for tasks, demos in tests.items()}
+
+        seeds = [
+            keep(kept / f"seed-{seed}.json", lambda seed=seed: score(seed))  # type: ignore[misc]
+            for seed in range(self.num_seeds)
+        ]
+        return {"chosen": str(chosen), "scores": {tasks: [seed[tasks] for seed in seeds] for tasks in tests}}
 
 
-def keep(path: Path, make: Callable[[int], Any], number: int) -> Any:
-    """Returns what a JSON file holds; calls `make(number)` and writes the file if there is none that can be read."""
+def keep(path: Path, make: Callable[[], Any]) -> Any:
+    """Returns what a JSON file holds; calls `make` and writes the file if there is none that can be read."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         return json.loads(path.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = make(number)
+    made = make()
     with write_atomically(path) as temporary:
         temporary.write_text(json.dumps(made))
     return made
-
-
-def _training_set(part: OlderPart, seed: int) -> Demonstrations:
-    return demonstrate(part.world, num_demos=part.num_train, seed=seed)

@@ -1,8 +1,7 @@
-"""Scores of many methods, means as dots and seeds as ticks: figures 4 and 7 of the paper, from their result files.
+"""Draws the figures of studies from their result files alone, into files that name what they were drawn from.
 
-Learning curves of agents, one panel per world, number of tasks and reward: figure 5, from its result file alone.
-
-Which drawings a study has, and how they become files that say what they were drawn from.
+Figures 4 and 7 show scores of many methods, means as dots and seeds as ticks; figure 5 the learning curves of agents,
+one panel per world, number of tasks and reward.
 """
 
 from __future__ import annotations
@@ -12,33 +11,36 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from compile_il.data.files import write_atomically
 from compile_il.evaluation.metrics import summarise
 from compile_il.worlds.drawing import INK, WHITE
-from experiments.paper.names import PictureFormat
-from experiments.paper.skill_figures import draw_segments, draw_skills, draw_terminations
+from experiments.paper.portrait_figures import draw_segments, draw_skills, draw_terminations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-
+PictureFormat = Literal["png", "svg", "pdf"]
+NAMELESS: dict[PictureFormat, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Creator": None, "Date": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+}
+"""Metadata that files leave out, program and day, by format: pictures of the same numbers shall be the same bytes."""
+SOURCE_KEYS: dict[PictureFormat, str] = {"png": "Source", "svg": "Source", "pdf": "Subject"}
+"""Metadata key under which a file says what it was drawn from, by format."""
 WORLD_NAMES = {"grid-pickup": "Pick up", "grid-visit": "Visit"}
-
-
 SHOWN = {
     "boundary_accuracy": "Boundaries",
     "reconstruction": "Reconstruction",
     "exact_match": "Exact match",
     "online": "Online",
 }
-
-
 COLORS = {
     "LSTM surprisal": "#7d7d7d",
     "VAE-BC": "#b07aa1",
@@ -47,18 +49,79 @@ COLORS = {
     "b-CompILE": "#009e73",
     "exact": "#d55e00",
     "exact, effects": "#a33f00",
+    "hierarchical, exact": "#d55e00",
+    "hierarchical, CompILE": "#0072b2",
+    "low-level": "#7d7d7d",
 }
-"""Colour of each method, after Okabe and Ito: told apart in grey, and by those who see red and green as alike."""
-
-
-OTHER_COLORS = ("#b8860b", "#332288", "#882255", "#117733")
-"""Colours for methods that have none of their own."""
-
-
+"""Colour of each method and agent, after Okabe and Ito: distinct in grey, and to people who see red and green alike."""
 GUIDE = "#e3e1dc"
-
-
+REACH = 1
+"""Number of neighbours on either side that a smoothed point is averaged with."""
 _ROW_INCHES, _PANEL_INCHES, _NAMES_INCHES = 0.36, 2.05, 1.25
+
+
+class Picture(NamedTuple):
+    """Drawing to be made, with its name and caption."""
+
+    name: str
+    """Name of the file, without its ending."""
+    caption: str
+    draw: Callable[[], Figure]
+
+
+def pictures_of(result: dict[str, Any]) -> list[Picture]:
+    """Returns the drawings of a study, from what stands in its result file."""
+    study = result["config"]["study"]
+    if study == "figure5":
+        caption = "Episodes in which all tasks are done, while agents learn: each seed, as it came and smoothed"
+        return [Picture(study, caption, functools.partial(draw_curves, result))]
+    if study.startswith("figure"):
+        caption = "Each method on lists of three tasks and of five: dots are means, ticks are seeds"
+        return [Picture(study, caption, functools.partial(draw_scores, result))]
+    if study == "qualitative":
+        return _portrait_pictures(result)
+    return []
+
+
+def _portrait_pictures(result: dict[str, Any]) -> list[Picture]:
+    caption = (
+        "How much each step of one unseen demonstration belongs to each segment, early in training and at its end; of "
+        "CompILE first under q, then for one relaxed sample, as training sees it"
+    )
+    pictures = [Picture("qualitative-segments", caption, functools.partial(draw_segments, result))]
+    for method, part in result["figures"].items():
+        portrait = part["portrait"]
+        if "skills" not in portrait:
+            continue
+        whose = "the exact engine" if method == "exact" else method
+        at_work = (
+            f"The skills of {whose} on one level, each until it stops. A red cross is on what was picked up; in bold "
+            f"is the skill that the model infers from a demonstration of picking up the {portrait['task']}"
+        )
+        stops = f"Where the skills of {whose} stop, over {portrait['num_levels']:,} levels: the cell of the player"
+        slug = re.sub(r"\W+", "-", method.lower())
+        pictures += [
+            Picture(f"qualitative-skills-{slug}", at_work, functools.partial(draw_skills, portrait)),
+            Picture(f"qualitative-terminations-{slug}", stops, functools.partial(draw_terminations, portrait)),
+        ]
+    return pictures
+
+
+def save_picture(picture: Picture, folder: Path, source: Path, form: PictureFormat = "png") -> Path:
+    """Draws into `folder/NAME.png`, or another format, notes in it what it was drawn from, and returns its path."""
+    import matplotlib as mpl
+
+    target = folder / f"{picture.name}.{form}"
+    metadata = {**NAMELESS[form], SOURCE_KEYS[form]: drawn_from(source)}
+    # Names of an SVG file's parts are drawn at random, unless told from what.
+    with write_atomically(target) as temporary, mpl.rc_context({"svg.hashsalt": picture.name}):
+        picture.draw().savefig(temporary, format=form, bbox_inches="tight", pad_inches=0.08, metadata=metadata)
+    return target
+
+
+def drawn_from(source: Path) -> str:
+    """Returns the name of a result file and a digest of what is in it."""
+    return f"{source.name} sha256 {hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
 
 
 class Dot(NamedTuple):
@@ -110,14 +173,9 @@ def dots_of(result: dict[str, Any], part: str, field: str) -> dict[int, Dot]:
     return dots
 
 
-def color_of(method: str, number: int) -> str:
-    """Returns the colour of a method; one that has none of its own gets another by its place in the list."""
-    return COLORS.get(method, OTHER_COLORS[number % len(OTHER_COLORS)])
-
-
 def _draw_panel(axes: Axes, methods: dict[str, dict[int, Dot]]) -> None:
     for number, (method, dots) in enumerate(methods.items()):
-        color = color_of(method, number)
+        color = COLORS[method]
         if dots:
             axes.axhline(number, color=GUIDE, linewidth=0.8, zorder=0)
         for order, (_, dot) in enumerate(sorted(dots.items())):
@@ -141,7 +199,7 @@ def _name_rows(row: Any, methods: list[str], world: str) -> None:
     first.set_yticks(range(len(methods)), [f"{m} (ours)" if m.startswith("exact") else m for m in methods])
     first.tick_params(axis="y", length=0, labelsize=9, pad=8)
     for number, label in enumerate(first.get_yticklabels()):
-        label.set(color=color_of(methods[number], number), fontweight="bold")
+        label.set(color=COLORS[methods[number]], fontweight="bold")
     first.annotate(
         world,
         (0, 1),
@@ -162,21 +220,6 @@ def _explain(figure: Figure, tasks: list[int]) -> None:
     marks = [Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=fill) for fill in fills]
     words = [f"{count} tasks" + (", as in training" if order == 0 else "") for order, count in enumerate(tasks)]
     figure.legend(marks, words, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=9, labelcolor=INK)
-
-
-AGENT_COLORS = {
-    "hierarchical, exact": "#d55e00",
-    "hierarchical, CompILE": "#0072b2",
-    "VAE-BC": "#b07aa1",
-    "low-level": "#7d7d7d",
-}
-
-
-REACH = 1
-"""Number of neighbours on either side that a smoothed point is averaged with."""
-
-
-AGENTS_GUIDE = "#e3e1dc"
 
 
 class Curve(NamedTuple):
@@ -225,7 +268,7 @@ def draw_curves(result: dict[str, Any]) -> Figure:
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     agents = list(dict.fromkeys(agent for curves in panels.values() for agent in curves))
-    lines = [Line2D([], [], color=AGENT_COLORS[agent], linewidth=2) for agent in agents]
+    lines = [Line2D([], [], color=COLORS[agent], linewidth=2) for agent in agents]
     figure.legend(lines, agents, loc="outside lower center", ncols=len(agents), frameon=False, fontsize=9)
     return figure
 
@@ -233,87 +276,11 @@ def draw_curves(result: dict[str, Any]) -> Figure:
 def _draw_agents_panel(axes: Axes, panel: str, curves: dict[str, Curve]) -> None:
     for agent, curve in curves.items():
         for seed in curve.success:
-            axes.plot(curve.steps / 1e6, seed, color=AGENT_COLORS[agent], alpha=0.25, linewidth=0.8)
-            axes.plot(curve.steps / 1e6, smooth(seed), color=AGENT_COLORS[agent], linewidth=1.4)
+            axes.plot(curve.steps / 1e6, seed, color=COLORS[agent], alpha=0.25, linewidth=0.8)
+            axes.plot(curve.steps / 1e6, smooth(seed), color=COLORS[agent], linewidth=1.4)
     axes.set_title(panel, fontsize=9, color=INK)
     axes.set(ylim=(-3, 103), yticks=(0, 50, 100))
     axes.set_xlabel("million steps", fontsize=7.5, color=INK)
     axes.tick_params(length=0, labelsize=7.5, colors=INK)
-    axes.grid(color=AGENTS_GUIDE, linewidth=0.6)
+    axes.grid(color=GUIDE, linewidth=0.6)
     axes.spines[:].set_visible(False)
-
-
-NAMELESS: dict[PictureFormat, dict[str, None]] = {
-    "png": {"Software": None},
-    "svg": {"Creator": None, "Date": None},
-    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
-}
-"""Metadata that files leave out, program and day, by format: pictures of the same numbers shall be the same bytes."""
-
-
-SOURCE_KEYS: dict[PictureFormat, str] = {"png": "Source", "svg": "Source", "pdf": "Subject"}
-"""Metadata key under which a file says what it was drawn from, by format."""
-
-
-class Picture(NamedTuple):
-    """Drawing to be made, with its name and caption."""
-
-    name: str
-    """Name of the file, without its ending."""
-    caption: str
-    draw: Callable[[], Figure]
-
-
-def pictures_of(result: dict[str, Any]) -> list[Picture]:
-    """Returns the drawings of a study, from what stands in its result file."""
-    study = result["config"]["study"]
-    if study == "figure5":
-        caption = "Episodes in which all tasks are done, while agents learn: each seed, as it came and smoothed"
-        return [Picture(study, caption, functools.partial(draw_curves, result))]
-    if study.startswith("figure"):
-        caption = "Each method on lists of three tasks and of five: dots are means, ticks are seeds"
-        return [Picture(study, caption, functools.partial(draw_scores, result))]
-    if study == "qualitative":
-        return _portraits(result)
-    return []
-
-
-def _portraits(result: dict[str, Any]) -> list[Picture]:
-    caption = (
-        "How much each step of one unseen demonstration belongs to each segment, early in training and at its end; of "
-        "CompILE first under q, then for one relaxed sample, as training sees it"
-    )
-    pictures = [Picture("qualitative-segments", caption, functools.partial(draw_segments, result))]
-    for method, part in result["figures"].items():
-        portrait = part["portrait"]
-        if "skills" not in portrait:
-            continue
-        whose = "the exact engine" if method == "exact" else method
-        at_work = (
-            f"The skills of {whose} on one level, each until it stops. A red cross is on what was picked up; in bold "
-            f"is the skill that the model infers from a demonstration of picking up the {portrait['task']}"
-        )
-        stops = f"Where the skills of {whose} stop, over {portrait['num_levels']:,} levels: the cell of the player"
-        slug = re.sub(r"\W+", "-", method.lower())
-        pictures += [
-            Picture(f"qualitative-skills-{slug}", at_work, functools.partial(draw_skills, portrait)),
-            Picture(f"qualitative-terminations-{slug}", stops, functools.partial(draw_terminations, portrait)),
-        ]
-    return pictures
-
-
-def save_picture(picture: Picture, folder: Path, source: Path, form: PictureFormat = "png") -> Path:
-    """Draws into `folder/NAME.png`, or another format, notes in it what it was drawn from, and returns its path."""
-    import matplotlib as mpl
-
-    target = folder / f"{picture.name}.{form}"
-    metadata = {**NAMELESS[form], SOURCE_KEYS[form]: drawn_from(source)}
-    # Names of an SVG file's parts are drawn at random, unless told from what.
-    with write_atomically(target) as temporary, mpl.rc_context({"svg.hashsalt": picture.name}):
-        picture.draw().savefig(temporary, format=form, bbox_inches="tight", pad_inches=0.08, metadata=metadata)
-    return target
-
-
-def drawn_from(source: Path) -> str:
-    """Returns the name of a result file and a digest of what is in it."""
-    return f"{source.name} sha256 {hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"

@@ -1,11 +1,9 @@
-"""Several parts at once, each in a process of its own: one alone leaves most of a large accelerator idle.
+"""Runs several parts at once, each in a process of its own: one alone leaves most of a large accelerator idle.
 
-A process is told to stop by the end of its standard input, which comes too when the one that started it is killed.
-
-The process of one part, which `python -m experiments.paper --jobs` starts for each: `python -m experiments.paper.jobs`.
+`python -m experiments.paper.jobs STUDY PART SCALE WORK` is the process of one part. It stops, with all saved, at the
+end of its standard input, which comes too when the process that started it is killed.
 """
 
-import contextlib
 import dataclasses
 import os
 import signal
@@ -13,82 +11,56 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import tyro
 
 from compile_il.cli.console import user_errors
 from compile_il.training.loop import StopRequest
-from experiments.paper.names import Scale, StudyName
-from experiments.paper.parts import Part, add_seconds, is_done, run_part, seconds_had
-from experiments.paper.run import part_folder, trained_folder
-from experiments.paper.studies import make_study
+from experiments.paper.parts import Part, Scale, read_done, run_part
+from experiments.paper.run import add_seconds, part_folder, seconds_had, trained_folder
+from experiments.paper.studies import StudyName, make_study
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at the processes."""
-
-
+REPEAT_SECONDS = 30.0
+"""Seconds after which an interruption is sent again: one that comes in a collection of garbage is lost."""
 INTERRUPTED = 130
 """Exit status of a part that has saved what it had."""
-
-
 CHECKOUT = Path(__file__).parents[2]
 """Folder that holds the package `experiments`."""
-PROGRAM = "experiments.paper.jobs"
-"""Module that runs one part, as a process of its own."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Job:
-    """Part of a study that is to be run in a process of its own, named by what the process is given."""
+    """Part of a study that runs in a process of its own."""
 
     study: StudyName
-    part: str
+    part: Part
     scale: Scale
     work: Path
+    share: float = 0.0
+    """Seconds of this run, of a machine that may run other jobs beside it."""
+    clock: float = 0.0
+    """Seconds of this run by the clock."""
 
     @property
     def folder(self) -> Path:
         """Folder of the part."""
-        return part_folder(self.work, self.scale, self.study, self.part)
-
-    def find(self) -> Part:
-        """Returns the part itself, with the settings of its scale."""
-        return next(part for part in make_study(self.study, self.scale).parts if part.name == self.part)
+        return part_folder(self.work, self.scale, self.study, self.part.name)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Starts the part in a process of its own, out of reach of the terminal's Ctrl-C, which would come twice."""
-        names = [f"--{field.name}={getattr(self, field.name)}" for field in dataclasses.fields(self)]
+        """Starts the process, out of reach of the terminal's Ctrl-C, which would come twice."""
         # Each would take most of the accelerator's memory beforehand.
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
         variables["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", PROGRAM, *names]
-        with _interrupts_blocked():  # until the program is there that can end without a traceback
-            return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Holds Ctrl-C back until the block ends; in processes started in it, until they unblock it."""
-    if not hasattr(signal, "pthread_sigmask"):  # a system that cannot hold signals back
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class PartError(ChildProcessError):
-    """Some parts ended with an error, which the process of each has printed."""
+        what = [self.study, self.part.name, self.scale, str(self.work)]
+        command = [sys.executable, "-m", "experiments.paper.jobs", *what]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
 
 
 def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Job]:
     """Returns the jobs of the studies that are not done yet."""
-    every = [Job(name, part.name, scale, work) for name in names for part in make_study(name, scale).parts]
-    left = [job for job in every if not is_done(job.folder, job.find())]
+    every = [Job(name, part, scale, work) for name in names for part in make_study(name, scale).parts]
+    left = [job for job in every if read_done(job.folder, job.part) is None]
     for job in left:
         seconds_had(job.folder)  # which complains where it cannot be added to, before anything is started
     return left
@@ -101,83 +73,63 @@ def run_several(jobs: list[Job], at_once: int) -> None:
     with StopRequest() as request:
         while running or (waiting and not request.requested):
             if request.requested:
-                _close_input(running.values())  # which tells them to stop
-            elif len(running) < at_once and (job := _next(waiting, running)):
+                for process in running.values():
+                    _close_input(process)  # which stops it
+            elif len(running) < at_once and (job := next_job(waiting, list(running))):
                 waiting.remove(job)
                 running[job] = job.start()
             time.sleep(POLL_SECONDS)
             last, before = time.monotonic(), last
             for job in running:
-                add_seconds(job.folder, last - before, at_once=len(running))
-            ended = {job: process for job, process in running.items() if process.poll() is not None}
-            _close_input(ended.values())
-            failed += [job.part for job, process in ended.items() if process.returncode not in (0, INTERRUPTED)]
-            running = {job: process for job, process in running.items() if job not in ended}
+                job.share += (last - before) / len(running)
+                job.clock += last - before
+            for job in [job for job, process in running.items() if process.poll() is not None]:
+                process = running.pop(job)
+                _close_input(process)
+                add_seconds(job.folder, job.share, job.clock)
+                if process.returncode not in (0, INTERRUPTED):
+                    failed.append(job.part.name)
     if request.requested:
         raise KeyboardInterrupt
     if failed:
-        raise PartError(f"{'; '.join(failed)}: failed, as said above. What is done will not be done again.")
+        raise ChildProcessError(f"{'; '.join(failed)}: failed, as said above. What is done will not be done again.")
 
 
-def _next(waiting: Iterable[Job], running: Iterable[Job]) -> Job | None:
-    """Returns the first job that does not need what another one trains just now: later it will find that done."""
-    busy = {part.training_hash for part in map(Job.find, running) if part.needs_models}
-    return next((job for job in waiting if not (job.find().needs_models and job.find().training_hash in busy)), None)
+def next_job(waiting: list[Job], running: list[Job]) -> Job | None:
+    """Returns the first job that does not need what another one trains just now: later it will be trained already."""
+    busy = {job.part.training_hash for job in running if job.part.needs_models}
+    return next((job for job in waiting if not (job.part.needs_models and job.part.training_hash in busy)), None)
 
 
-def _close_input(processes: Iterable["subprocess.Popen[bytes]"]) -> None:
-    for process in processes:
-        if process.stdin is not None:
-            process.stdin.close()
+def _close_input(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
-AGAIN = 0.1
-"""Seconds after which an interruption that was swallowed is sent again."""
-
-
-def main(job: Job) -> None:
-    """Runs the part that a job names; the end of standard input stops it."""
-    trained = trained_folder(job.work, job.scale)
+def main(study: StudyName, name: str, scale: Scale, work: Path) -> None:
+    """Runs one part in this process until it is done, or until standard input ends."""
 
     def say(words: str) -> None:
-        print(f"{job.study}, {words}", flush=True)
+        print(f"{study}, {words}", flush=True)
 
+    part = next(part for part in make_study(study, scale).parts if part.name == name)
     try:
-        with _stopped_from_outside(), user_errors(f"{job.study}, {job.part}: "):
-            run_part(job.find(), job.folder, say, trained=trained)
+        threading.Thread(target=_interrupt_at_end_of_input, daemon=True).start()
+        with user_errors(f"{study}, {name}: "):
+            run_part(part, part_folder(work, scale, study, name), say, trained=trained_folder(work, scale))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption from here on would end in a traceback
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
 
 
-@contextlib.contextmanager
-def _stopped_from_outside() -> Iterator[None]:
-    """A block that can be interrupted; what comes before and after it cannot, as it would end in a traceback."""
-    sys.unraisablehook = _send_again
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _send_again(swallowed: "sys.UnraisableHookArgs") -> None:
-    # What is raised in a collection of garbage, for one, ends there: Python prints it and goes on.
-    if not issubclass(swallowed.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(swallowed)
-        return
-    again = threading.Timer(AGAIN, os.kill, (os.getpid(), signal.SIGINT))
-    again.daemon = True
-    again.start()
-
-
-def _stop_at_end_of_input() -> None:
-    # Not by the buffered reader: a process may not end while another thread holds it.
-    while os.read(sys.stdin.fileno(), 1024):
+def _interrupt_at_end_of_input() -> None:
+    while os.read(0, 1024):  # not by sys.stdin: a process may not end while another thread holds its buffer
         pass
-    os.kill(os.getpid(), signal.SIGINT)
+    while True:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(REPEAT_SECONDS)
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Job))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))  # type: ignore[arg-type]

@@ -1,8 +1,6 @@
-"""Models to be looked at: their soft segments, and each of their skills at work (paper, "Qualitative results").
+"""Draws up portraits of models: their soft segments, and each of their skills on levels (paper, "Qualitative results").
 
-One skill at work in the grid world until it says stop (paper, appendix "Qualitative results").
-
-How much each step of a demonstration belongs to each segment, as either engine sees it.
+A skill runs in the grid world until its termination probability exceeds 0.5, or the episode ends.
 """
 
 import dataclasses
@@ -34,95 +32,16 @@ from compile_il.worlds.demonstrate import demonstrate, draw_levels
 from compile_il.worlds.drawing import grid_text
 from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridLevel, GridWorld
 from compile_il.worlds.world import key_of
-from experiments.paper.names import EARLY, Scale
-from experiments.paper.parts import Part, Say
-
-
-class SkillRun(NamedTuple):
-    """What one skill did, from the start of a level until it stopped or the episode was over."""
-
-    cells: Int[Array, " times"]
-    """Cell of the player at each time, row * size + column; it stands still from the end on."""
-    num_steps: Int[Array, ""]
-    stopped: Bool[Array, ""]
-    """Whether the skill said stop; else the episode ended first."""
-    taken: Bool[Array, " num_objects"]
-    """Which objects were picked up."""
-
-
-def run_skill(skills: Actor, world: GridWorld, level: GridLevel, skill: Int[Array, ""]) -> SkillRun:
-    """Runs a skill as the paper's agent does: until its termination probability exceeds 0.5, or the episode ends.
-
-    In a world of one pick-up the first object that is taken ends the episode, whichever it is.
-    """
-    run = run_codes(skills, world, level, skill[None], jnp.array(1))
-    return SkillRun(run.states.player, run.num_steps, run.num_done == 1, ~run.states.present[-1])
-
-
-@eqx.filter_jit
-def run_on_levels(skills: Actor, world: GridWorld, levels: Any, skill: Int[Array, ""]) -> SkillRun:
-    """Runs one skill on many levels at once, by `run_skill`."""
-    return jax.vmap(lambda level: run_skill(skills, world, level, skill))(levels)
-
-
-@eqx.filter_jit
-def relaxed_segment_probs(
-    skills: RelaxedSkills,
-    batch: Batch,
-    gumbel: Float[Array, "B M times"],
-    temperature: float,
-    readout: Readout,
-) -> Float[Array, "B M T"]:
-    """P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t), with F_i the cumulative sum of q(b_i) (paper, "Soft segment masks").
-
-    Without noise and at temperature 1 these are the masks of q itself; with noise those of one relaxed sample, as
-    training sees them.
-    """
-    told = supervision_of_batch(batch, counts_of_batch(batch, gumbel.shape[1]), gumbel.shape[1])
-    found = infer_all(
-        skills.recognition,
-        skills.read(batch).inputs,
-        jnp.asarray(batch.lengths),
-        gumbel,
-        told.ends,
-        temperature=temperature,
-        readout=readout,
-    )
-    return jnp.exp(found.log_segments[..., :-1])
-
-
-@eqx.filter_jit
-def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segments: int) -> Float[Array, "B M T"]:
-    """P(b_{i-1} <= t < b_i | a, s) for each segment i of each demonstration, all segmentations summed out."""
-    steps, known = score_batch(skills, batch)
-    return jax.vmap(posterior_segments, in_axes=(0, None, 0, None))(steps, priors, known, num_segments)
-
-
-def posterior_segments(steps: StepScores, priors: Priors, known: Constraints, num_segments: int) -> Float[Array, "M T"]:
-    """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
-    by_skill = segment_values(centre(steps, known.length).steps, priors, known)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(known, num_segments))
-    alphas = forward(values, num_segments)
-    ends = end_probs(alphas, values, known.length, point_mass(num_segments, num_segments))
-    reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)
-    return jnp.maximum(reached[:-1] - reached[1:], 0.0)[:, :-1]
-
-
-def no_noise(batch: Batch, num_segments: int) -> Float[Array, "B M times"]:
-    """Returns zeros to be used in place of Gumbel noise, which gives the boundaries of q itself."""
-    return jnp.zeros((batch.lengths.shape[0], num_segments, batch.boundary_labels.shape[1] + 1))
-
+from experiments.paper.parts import Part, Say, Scale
 
 TASK = "heart"
 """Object that is picked up in the one demonstration whose inferred skill is reported, as in the paper."""
-
-
 MOST_STEPS = NUM_RL_STEPS
 """Most steps of a skill: by then an agent's episode would be over. The grid has 64 cells to walk on."""
-
-
 NUM_SEARCHED = 256
 """Number of demonstrations that are searched for one of `TASK`."""
+EARLY = 100
+"""Divisor of the number of training steps: a model that is looked at early has had one step in so many."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,18 +60,12 @@ class DrawnPart(Part):
         return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, **early))
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Returns the portrait of the first seed's model."""
-        del folder
-        return portray(self, models[0], say)
-
-
-def portray(part: DrawnPart, model: Model, say: Say) -> dict[str, Any]:
-    """Returns all that drawings of a model show, as plain values."""
-    portrait = {"segments": portray_segments(model, part.world, part.test_tasks[0])}
-    if not part.early:
-        portrait |= portray_skills(model, part.world, part.num_test)
-    say(f"{part.name}: looked at")
-    return {"portrait": portrait}
+        """Returns all that drawings of the first seed's model show, as plain values."""
+        portrait = {"segments": portray_segments(models[0], self.world, self.test_tasks[0])}
+        if not self.early:
+            portrait |= portray_skills(models[0], self.world, self.num_test)
+        say(f"{self.name}: looked at")
+        return {"portrait": portrait}
 
 
 def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]:
@@ -161,9 +74,10 @@ def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]
     truth = demos.truth
     assert truth.boundaries is not None, "worlds know their boundaries"
     assert truth.codes is not None, "worlds know their tasks"
-    told = {"boundaries": truth.boundaries[0].tolist(), "tasks": truth.codes[0].tolist()}
-    found = segment_probs(model, demos, num_tasks)
-    return told | {name: np.asarray(probs, float).round(4).tolist() for name, probs in found.items()}
+    probs = {
+        name: np.asarray(each, float).round(4).tolist() for name, each in segment_probs(model, demos, num_tasks).items()
+    }
+    return {"boundaries": truth.boundaries[0].tolist(), "tasks": truth.codes[0].tolist()} | probs
 
 
 def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dict[str, Any]:
@@ -172,18 +86,88 @@ def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dic
     if not isinstance(model.skills, RelaxedSkills):
         priors = make_priors(model.resolved, model.skills, model.duration_rate, demos.max_length)
         return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
-    quiet = no_noise(batch, num_segments)
-    noise = draw_gumbel(key_of(TEST_SEED), *quiet.shape[1:])
+    noise = draw_gumbel(key_of(TEST_SEED), num_segments, demos.max_length + 1)[None]
     config = model.config
     temperature = config.final_temperature or config.temperature
     return {
-        "probs": relaxed_segment_probs(model.skills, batch, quiet, 1.0, config.readout)[0],
-        "sample": relaxed_segment_probs(model.skills, batch, quiet + noise, temperature, config.readout)[0],
+        "probs": relaxed_segment_probs(model.skills, batch, 0.0 * noise, 1.0, config.readout)[0],
+        "sample": relaxed_segment_probs(model.skills, batch, noise, temperature, config.readout)[0],
     }
 
 
+@eqx.filter_jit
+def relaxed_segment_probs(
+    skills: RelaxedSkills,
+    batch: Batch,
+    gumbel: Float[Array, "B M times"],
+    temperature: float,
+    readout: Readout,
+) -> Float[Array, "B M T"]:
+    """P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t), with F_i the cumulative sum of q(b_i) (paper, "Soft segment masks").
+
+    Without noise and at temperature 1 these are the masks of q itself; with noise those of one relaxed sample, as
+    training sees them.
+    """
+    supervision = supervision_of_batch(batch, counts_of_batch(batch, gumbel.shape[1]), gumbel.shape[1])
+    inferred = infer_all(
+        skills.recognition,
+        skills.read(batch).inputs,
+        jnp.asarray(batch.lengths),
+        gumbel,
+        supervision.ends,
+        temperature=temperature,
+        readout=readout,
+    )
+    return jnp.exp(inferred.log_segments[..., :-1])
+
+
+@eqx.filter_jit
+def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segments: int) -> Float[Array, "B M T"]:
+    """P(b_{i-1} <= t < b_i | a, s) for each segment i of each demonstration, all segmentations summed out."""
+    steps, constraints = score_batch(skills, batch)
+    return jax.vmap(posterior_segments, in_axes=(0, None, 0, None))(steps, priors, constraints, num_segments)
+
+
+def posterior_segments(
+    steps: StepScores, priors: Priors, constraints: Constraints, num_segments: int
+) -> Float[Array, "M T"]:
+    """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
+    by_skill = segment_values(centre(steps, constraints.length).steps, priors, constraints)
+    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(constraints, num_segments))
+    alphas = forward(values, num_segments)
+    ends = end_probs(alphas, values, constraints.length, point_mass(num_segments, num_segments))
+    reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)
+    return jnp.maximum(reached[:-1] - reached[1:], 0.0)[:, :-1]
+
+
+class SkillRun(NamedTuple):
+    """What one skill did, from the start of a level until it stopped or the episode was over."""
+
+    cells: Int[Array, " times"]
+    """Cell of the player at each time, row * size + column; it stands still from the end on."""
+    num_steps: Int[Array, ""]
+    stopped: Bool[Array, ""]
+    """Whether the skill ended by itself; else the episode ended first."""
+    taken: Bool[Array, " num_objects"]
+    """Which objects were picked up."""
+
+
+@eqx.filter_jit
+def run_on_levels(skills: Actor, world: GridWorld, levels: Any, skill: Int[Array, ""]) -> SkillRun:
+    """Runs one skill on each level.
+
+    In a world of one pick-up the first object that is taken ends the episode, whichever it is.
+    """
+
+    def run_on(level: GridLevel) -> SkillRun:
+        run = run_codes(skills, world, level, skill[None], jnp.array(1))
+        return SkillRun(run.states.player, run.num_steps, run.num_done == 1, ~run.states.present[-1])
+
+    return jax.vmap(run_on)(levels)
+
+
 def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
-    """Returns each skill's run on one level, the skill found in the demonstration of `TASK`, and where skills stop."""
+    """Returns each skill's run on one level, the skill inferred from a demonstration of `TASK`, and where they stop."""
     world = make_world(name, num_tasks=1, max_steps=MOST_STEPS)
     assert isinstance(world, GridWorld), "skills are drawn on grids"
     demos = demonstrate(world, num_demos=NUM_SEARCHED, seed=TEST_SEED)
@@ -218,7 +202,7 @@ def describe_run(run: SkillRun, object_cells: Int[Array, " num_objects"]) -> dic
 
 
 def describe_runs(runs: SkillRun, size: int) -> dict[str, Any]:
-    """Describes many runs: in how many the skill said stop, in how many with something picked up, where, and when."""
+    """Describes many runs: how many the skill ended, how many of these with something picked up, where, and when."""
     stopped = np.asarray(runs.stopped)
     cells = np.asarray(runs.cells)[stopped, -1]
     steps = np.asarray(runs.num_steps)[stopped]

@@ -1,11 +1,9 @@
-"""Numbers that the paper prints: tables 1 to 3, mean and standard deviation of 5 runs, in per cent.
+"""Lists the numbers that the paper prints: tables 1 to 3, mean and standard deviation of 5 runs, in per cent.
 
 Its figures 4 and 7 are drawings without numbers.
 """
 
 from typing import NamedTuple
-
-from experiments.paper.names import StudyName
 
 
 class Row(NamedTuple):
@@ -22,7 +20,7 @@ _SURPRISAL = {
 }
 _UNSUPERVISED = Row((62.0, 4.5), (74.3, 3.3), (78.9, 2.5))
 
-PAPER: dict[StudyName, dict[str, dict[int, Row]]] = {
+PAPER: dict[str, dict[str, dict[int, Row]]] = {
     "table1": {
         "LSTM surprisal": _SURPRISAL,
         "CompILE": {3: _UNSUPERVISED, 5: Row((41.7, 8.0), (69.3, 4.7), (74.0, 4.6))},
@@ -62,7 +60,7 @@ PAPER: dict[StudyName, dict[str, dict[int, Row]]] = {
 """Rows of the paper's tables, by table, model and number of tasks."""
 
 
-def printed(study: StudyName, model: str, tasks: int, score: str) -> str:
+def printed(study: str, model: str, tasks: int, score: str) -> str:
     """Returns a score of a model as the paper prints it, always on the reacher; a dash where it prints none."""
     row = PAPER.get(study, {}).get(model, {}).get(tasks)
     return "-" if row is None or score not in Row._fields else "{:.1f} ± {:.1f}".format(*getattr(row, score))

@@ -1,126 +1,96 @@
-"""Runs the parts of a study that are not done yet, and writes `results/NAME.json`."""
+"""Runs what is left of a study, counts the time of each part, and writes `results/NAME.json`."""
 
 import contextlib
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compile_il.data.files import check_target
+from compile_il.data.files import check_target, write_atomically
 from compile_il.evaluation.results import write_result
 from compile_il.training.runs import lock_folder
-from experiments.paper.names import Scale, StudyName
-from experiments.paper.parts import Say, all_commits, counted, is_done, run_part, seconds_had
-from experiments.paper.studies import Study
+from experiments.paper.parts import Say, Scale, read_done, run_part
+from experiments.paper.studies import Study, StudyName
 
-
-class ScaleError(ValueError):
-    """The result file is there already, and is of another scale."""
-
-
-class PlaceError(ValueError):
-    """A folder, or a file, that cannot take what would be written there; the message says what to do."""
-
-
-class SoFarError(ValueError):
-    """Only what is done so far was asked for, and that is nothing, or less than the result file already holds."""
+SECONDS_FILE = "seconds.json"
 
 
 def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so_far: bool = False) -> dict[str, Any]:
-    """Runs the parts of a study, writes its result file, and returns what stands in it.
+    """Runs the parts of a study that are not done, writes its result file, and returns what it holds.
 
     Args:
       study: a table or a figure, with its parts.
       scale: the scale of the parts, which names their folders and is recorded.
-      work: a folder for what is under way; what is done there is not done again.
+      work: a folder for checkpoints and results of parts; what is done there is not done again.
       out: the result file.
-      say: function that is told in words how far the study is.
+      say: function that prints a line about the progress.
       so_far: run nothing, and leave out what is not done yet.
     """
-    found, left = {}, []
+    parts: dict[str, dict[str, Any]] = {}
     for part in study.parts:
         folder = part_folder(work, scale, study.name, part.name)
-        if so_far and not is_done(folder, part):
-            left.append(part.name)
+        is_done = read_done(folder, part) is not None
+        if so_far and not is_done:
             continue
-        with counted(folder) if not is_done(folder, part) else contextlib.nullcontext():
+        with contextlib.nullcontext() if is_done else counted(folder):
             done = run_part(part, folder, say, trained=trained_folder(work, scale))
-        seconds = seconds_had(folder)
-        found[part.name] = done | {
-            "wall_time": round(seconds.share, 2),
-            "clock_time": round(seconds.by_the_clock, 2),
-        }
-    if not found:
-        raise SoFarError(f"Nothing of {study.name} is done in {work}, at scale {scale}: run it without --so-far.")
-    if lost := sorted(_parts_in(out) - set(found)):
-        raise SoFarError(
+        share, clock = seconds_had(folder)
+        parts[part.name] = done | {"wall_time": round(share, 2), "clock_time": round(clock, 2)}
+    if not parts:
+        raise ValueError(f"Nothing of {study.name} is done in {work}, at scale {scale}: run it without --so-far.")
+    if lost := sorted(_read(out)["figures"].keys() - parts.keys()):
+        raise ValueError(
             f"{out} has parts of {study.name} that are not done in {work}: {'; '.join(lost)}. Give another folder "
             "(--results), or move it away."
         )
-    parts = {name: done["part"] for name, done in found.items()}
+    left = [part.name for part in study.parts if part.name not in parts]
+    settings = {name: done.pop("part") for name, done in parts.items()}
     write_result(
         out,
-        config={"study": study.name, "scale": scale, "parts": parts} | ({"not_run": left} if left else {}),
+        config={"study": study.name, "scale": scale, "parts": settings} | ({"not_run": left} if left else {}),
         seeds=list(range(study.num_seeds)),
-        wall_time=sum(done["wall_time"] for done in found.values()),
-        figures={name: {key: value for key, value in done.items() if key != "part"} for name, done in found.items()},
-        made=made_by(list(found.values())),
+        wall_time=sum(done["wall_time"] for done in parts.values()),
+        figures=parts,
+        made=made_by(list(parts.values())),
     )
     result: dict[str, Any] = json.loads(out.read_text())
     return result
 
 
-def _parts_in(out: Path) -> set[str]:
-    """Returns the names of the parts in a result file; none if there is no file that can be read."""
-    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
-        return set(json.loads(out.read_text())["figures"])
-    return set()
-
-
 def made_by(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns commit and hardware of parts that may have been run before and elsewhere; several, where they differ."""
-    commits = list(dict.fromkeys(commit for part in parts for commit in all_commits(part)))
+    commits = dict.fromkeys(commit for part in parts for commit in [*part.get("trained_by", []), part["commit"]])
     machines = [json.loads(one) for one in dict.fromkeys(json.dumps(part["hardware"]) for part in parts)]
     return {"commit": ", ".join(commits), "hardware": machines[0] if len(machines) == 1 else machines}
 
 
-def check_scale(out: Path, scale: Scale) -> None:
-    """Raises an error if a result file is there already and is of another scale."""
-    found = scale
-    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
-        found = json.loads(out.read_text())["config"]["scale"]
-    if found != scale:
-        raise ScaleError(
-            f"{out} has results of scale {found}, not {scale}: give another folder (--results), or move it away."
-        )
-
-
-def check_libraries(study: Study, scale: Scale, work: Path) -> None:
-    """Raises an error if a library is missing that a part needs which is not done yet."""
-    for part in study.parts:
-        if not is_done(part_folder(work, scale, study.name, part.name), part):
-            part.check_libraries()
-
-
 def check_result(out: Path, study: Study, scale: Scale) -> None:
-    """Raises an error if the result of a study cannot be written to `out`: told before the work is done, not after."""
-    check_scale(out, scale)
-    if unknown := sorted(_parts_in(out) - {part.name for part in study.parts}):
-        raise PlaceError(
-            f"{out} has parts that are unknown to {study.name}: {'; '.join(unknown)}. Give another folder (--results), "
-            "or move it away."
-        )
+    """Raises an error if the result of a study cannot be written, before the work is done."""
+    there, remedy = _read(out), "Give another folder (--results), or move it away."
+    if there["config"].get("scale", scale) != scale:
+        raise ValueError(f"{out} has results of scale {there['config']['scale']}, not {scale}. {remedy}")
+    if unknown := sorted(there["figures"].keys() - {part.name for part in study.parts}):
+        raise ValueError(f"{out} has parts that are unknown to {study.name}: {'; '.join(unknown)}. {remedy}")
     _make_folder(out.parent, "--results")
     check_target(out, overwrite=True)
 
 
+def _read(out: Path) -> dict[str, dict[str, Any]]:
+    """Returns config and figures of a result file; both empty if there is no file that can be read."""
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
+        result = json.loads(out.read_text())
+        return {"config": dict(result["config"]), "figures": dict(result["figures"])}
+    return {"config": {}, "figures": {}}
+
+
 @contextlib.contextmanager
 def alone_at_work(work: Path, scale: Scale) -> Iterator[None]:
-    """A block that keeps other commands from the parts of a scale: they would write and count the same things twice."""
+    """Keeps other commands from the parts of a scale inside the block."""
     folder = work / scale
     _make_folder(folder, "--work")
-    busy = PlaceError(f"Another command works in {folder}: wait until it ends, or name another folder (--work).")
+    busy = ValueError(f"Another command works in {folder}: wait until it ends, or name another folder (--work).")
     with lock_folder(folder, busy):
         yield
 
@@ -129,12 +99,12 @@ def _make_folder(folder: Path, option: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PlaceError(f"There can be no folder {folder} ({error.strerror}): name another one ({option}).") from error
+        raise ValueError(f"There can be no folder {folder} ({error.strerror}): name another one ({option}).") from error
 
 
 def part_folder(work: Path, scale: Scale, study: StudyName, part: str) -> Path:
-    """Returns the folder for all that belongs to one part."""
-    return work / scale / study / slug(part)
+    """Returns the folder of one part; hyphens stand for what some file systems do not take."""
+    return work / scale / study / re.sub(r"[^A-Za-z0-9.]+", "-", part)
 
 
 def trained_folder(work: Path, scale: Scale) -> Path:
@@ -142,6 +112,39 @@ def trained_folder(work: Path, scale: Scale) -> Path:
     return work / scale / "trained"
 
 
-def slug(name: str) -> str:
-    """Returns a name with hyphens for what some file systems do not take."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name)
+def seconds_had(folder: Path) -> tuple[float, float]:
+    """Returns the recorded seconds of a part over all its runs: its share of the machine's time, and by the clock.
+
+    The shares of parts that run at the same time add up to the time that the machine was in use.
+    """
+    path = folder / SECONDS_FILE
+    if not path.exists():
+        return 0.0, 0.0
+    try:
+        seconds = json.loads(path.read_text())
+        return float(seconds["share"]), float(seconds["by_the_clock"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(
+            f"{path} does not hold the time that the part took: it is damaged. Delete it to go on; the time until now "
+            "will be missing from the part's wall time. Or delete its folder, to run the part anew."
+        ) from error
+
+
+def add_seconds(folder: Path, share: float, clock: float) -> None:
+    """Adds a stretch of time to the record of a part."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = seconds_had(folder)
+    with write_atomically(folder / SECONDS_FILE) as temporary:
+        temporary.write_text(json.dumps({"share": before[0] + share, "by_the_clock": before[1] + clock}))
+
+
+@contextlib.contextmanager
+def counted(folder: Path) -> Iterator[None]:
+    """Counts the time of the block for a part that has the machine to itself; what is killed is not counted."""
+    seconds_had(folder)  # which complains before the work, not after it
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds = time.monotonic() - began
+        add_seconds(folder, seconds, seconds)

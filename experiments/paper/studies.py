@@ -1,4 +1,4 @@
-"""Studies: the models, or other methods, that each table and figure needs, at three scales."""
+"""Lists the models, or other methods, that each table and figure of the paper needs, at three scales."""
 
 import dataclasses
 from typing import Any, Literal, get_args
@@ -8,11 +8,24 @@ from compile_il.config import Config
 from compile_il.rl.config import AgentConfig, AgentKind
 from compile_il.worlds.world import Reward
 from experiments.paper.agents import AgentPart
-from experiments.paper.classic import Method, OlderPart
-from experiments.paper.names import PAPER_SIZES, TITLES, Scale, StudyName
-from experiments.paper.parts import Part
+from experiments.paper.classic import ClassicPart, Method
+from experiments.paper.parts import PAPER_SIZES, Part, Scale
 from experiments.paper.portraits import DrawnPart
 
+PaperName = Literal["table1", "table2", "table3", "figure4", "figure5", "figure7", "qualitative"]
+"""Name of a table or a figure of the paper."""
+StudyName = Literal[PaperName, "classic"]
+"""Name of a study: a table or a figure of the paper, or `classic`, methods without networks."""
+TITLES: dict[StudyName, str] = {
+    "table1": "Reacher: where one target has been reached",
+    "table2": "Reacher, Gaussian codes",
+    "table3": "Reacher: number of segments and temperature",
+    "figure4": "Grid worlds",
+    "figure5": "Agents that learn with skills",
+    "figure7": "Grid worlds, Gaussian codes",
+    "qualitative": "Skills at work",
+    "classic": "Older methods",
+}
 VISIT_SKILLS = 32
 """Number of skills of agents on grid-visit, of either engine, where the paper has 10. In a trial of the exact engine,
 one call of the best of 10 skills arrived at 96 % of all things, of 32 at 99 %."""
@@ -25,7 +38,7 @@ NUM_LEVELS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A table or a figure of the paper, or the comparison of older methods, with the parts that it needs."""
+    """A table or a figure of the paper, or the comparison of classic methods, with the parts that it needs."""
 
     name: StudyName
     title: str
@@ -47,7 +60,7 @@ def make_study(name: StudyName, scale: Scale) -> Study:
         "figure5": _agents(),
         "figure7": _grids("gaussian"),
         "qualitative": _portraits(),
-        "classic": _older(),
+        "classic": _classic(),
     }[name]
     return Study(name, TITLES[name], tuple(part.at_scale(scale) for part in parts))
 
@@ -82,7 +95,7 @@ def _sweeps() -> list[Part]:
     by_temperature = [
         Part(f"temperature={tau}", "reacher", relaxed("reacher", temperature=tau), (3,)) for tau in (1.0, 0.1, 0.01)
     ]
-    # The exact engine is told no more than the paper's model is: that there are at most so many segments. Nor does it
+    # The exact engine gets no more than the paper's model does: that there are at most so many segments. Nor does it
     # learn how long they are, which was not the default yet when these were run.
     at_most = Config(num_segments=None, duration_weight=0.0)
     exact = [
@@ -108,10 +121,10 @@ def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
     return parts
 
 
-def _older() -> list[Part]:
+def _classic() -> list[Part]:
     five = Config(num_seeds=PAPER_SIZES["num_seeds"])
     return [
-        OlderPart(f"{world}, {method}", world, five, method=method)
+        ClassicPart(f"{world}, {method}", world, five, method=method)
         for world in ("grid-pickup", "grid-visit", "reacher")
         for method in get_args(Method)
     ]

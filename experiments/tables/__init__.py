@@ -1,1 +1,1 @@
-"""Tables of README and docs: of all that was measured, beside what the paper prints."""
+"""Makes the tables of README and docs: of all that was measured, beside what the paper prints."""

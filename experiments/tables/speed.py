@@ -1,13 +1,14 @@
-"""Tables of how long things take, made from the files under `results/`."""
+"""Makes tables of how long things take from the files under `results/`."""
 
 from statistics import mean, stdev
 
 from compile_il.evaluation.results import read_result
-from experiments.tables.markdown import markdown_table
+from experiments.tables.markdown import markdown_table, table
 
 
+@table
 def speed() -> str:
-    """Table of the speeds that matter most, on one accelerator."""
+    """Makes a table of the speeds that matter most, on one accelerator."""
     exact, relaxed, agents, worlds = (
         read_result(f"speed-{name}-h200") for name in ("exact", "relaxed", "hierarchy", "worlds")
     )
@@ -27,8 +28,9 @@ def speed() -> str:
     return markdown_table(["", f"one {exact['hardware']['device']}"], rows)
 
 
-def speed_of_worlds() -> str:
-    """Table of demonstrations and steps per second, on each machine that was measured."""
+@table
+def speed_worlds() -> str:
+    """Makes a table of demonstrations and steps per second, on each machine that was measured."""
     cpu, gpu = read_result("speed-worlds-cpu"), read_result("speed-worlds-h200")
     rows = []
     for world, figures in cpu["figures"].items():
@@ -44,8 +46,19 @@ def speed_of_worlds() -> str:
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
 
 
-def speed_of_training(inference: str) -> str:
-    """Table of the milliseconds of a training step and of its parts, at the paper's sizes."""
+@table
+def speed_exact() -> str:
+    """Makes a table of the milliseconds of a training step of exact inference, at the paper's sizes."""
+    return _speed_of_training("exact")
+
+
+@table
+def speed_relaxed() -> str:
+    """Makes a table of the milliseconds of a training step of relaxed inference, at the paper's sizes."""
+    return _speed_of_training("relaxed")
+
+
+def _speed_of_training(inference: str) -> str:
     result = read_result(f"speed-{inference}-h200")
     columns = list(result["figures"].values())
     rows = [[part, *(f"{column[part]:.2f}" for column in columns)] for part in columns[0]]
@@ -53,8 +66,9 @@ def speed_of_training(inference: str) -> str:
     return markdown_table([f"milliseconds, one {result['hardware']['device']}", *seeds], rows)
 
 
-def speed_of_agents() -> str:
-    """Table of environment steps per second in reinforcement learning, those inside of skills counted."""
+@table
+def speed_hierarchy() -> str:
+    """Makes a table of environment steps per second in reinforcement learning, those inside of skills counted."""
     result = read_result("speed-hierarchy-h200")
     rows = [
         [name, *(f"{found[rate]:,.0f}" for rate in ("with learning", "acting alone", "updates"))]
@@ -65,8 +79,9 @@ def speed_of_agents() -> str:
     return markdown_table([*headings, "updates"], rows)
 
 
+@table
 def first_minute() -> str:
-    """Table of how fast training without labels gets to 99 % of boundaries on the processor, one row per seed."""
+    """Makes a table of how fast training without labels gets to 99 % of boundaries on the processor."""
     result = read_result("first-minute-cpu")
     rows = [
         [
@@ -82,8 +97,9 @@ def first_minute() -> str:
     return markdown_table([*headings, "then: boundaries", "exact match", "online success"], rows)
 
 
+@table
 def symbols() -> str:
-    """Table of iterations and time to the official toy's criterion, beside a plain loop over time in three forms."""
+    """Makes a table of iterations and time to the official toy's criterion, beside a plain loop in three forms."""
     figures = read_result("symbols")["figures"]
     rows = []
     for compared in figures["comparisons"]:

@@ -20,7 +20,7 @@ from experiments.ablations import (
     variants,
     way_points,
 )
-from experiments.paper.names import SMOKE_SIZES
+from experiments.paper.parts import SMOKE_SIZES
 
 
 def written(out: Path) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def _tell(run: TrainingLoop[Any], rows: list[LogRow], bar: ProgressBar) -> None:
     average = LogRow(**(best._asdict() | means))
     bar.show(average.in_words())
     if run.outputs is not None and run.outputs.log is not None:
-        run.outputs.log.write(average._asdict() | {"of_seeds": [row._asdict() for row in rows]})
+        run.outputs.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
 
 
 def _compared(training: AgentTrainer | RayTrainer, state: Any, say: Callable[[str], None]) -> Players:

@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 from compile_il.evaluation.evaluate import Evaluation
 from experiments.paper.classic import Method
-from experiments.paper.names import StudyName
-from experiments.paper.studies import make_study
+from experiments.paper.studies import StudyName, make_study
 
 HARDWARE = {"platform": "gpu", "device": "Some GPU", "num_devices": 1, "num_cores": 8, "jax": "0", "python": "3"}
 WALL_TIME = 61.0

@@ -9,10 +9,8 @@ from PIL import Image
 
 from compile_il.evaluation.results import RESULTS
 from experiments.paper.figures import drawn_from, pictures_of
-from experiments.paper.names import PaperName, StudyName
 from experiments.paper.page import (
-    HISTORY,
-    INTRODUCTION,
+    TEXTS,
     Page,
     duration,
     heading,
@@ -23,6 +21,7 @@ from experiments.paper.page import (
     results_page,
     training_seconds,
 )
+from experiments.paper.studies import PaperName, StudyName
 from tests.experiments.paper import made_up
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +50,7 @@ def test_files_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
 def test_what_has_not_been_run_is_left_out(tmp_path: Path) -> None:
     page = tmp_path / "docs" / "results.md"
     (tmp_path / "results").mkdir()
-    assert results_page(tmp_path / "results", page) == INTRODUCTION
+    assert results_page(tmp_path / "results", page) == TEXTS["introduction"]
     made_up.write(tmp_path / "results", "table3")
     text = results_page(tmp_path / "results", page)
     assert re.findall("^## (.*)", text, re.MULTILINE) == ["Table 3. Reacher: number of segments and temperature"]
@@ -85,36 +84,31 @@ def test_sections_say_where_they_come_from(tmp_path: Path) -> None:
     assert f" {duration(7 * made_up.WALL_TIME)} of it went to parts whose models an earlier study had trained" in text
     left = duration((sum(num_parts.values()) - num_parts["figure5"] - 7) * made_up.WALL_TIME)
     assert f"The aim was an hour for all but agents; at least {left} are left, " in text
-    assert "`compile-il reproduce classic` runs them." in methods
+    assert "`python -m experiments.paper classic` runs them." in methods
     assert "segmental F1, overlap 50 % |" in methods
     assert "| CompILE | 2 | 40.0 % | 30.0 % | 1.5 |" in sections[-1]
 
 
-def test_a_shared_machine_is_told() -> None:
+def test_a_shared_machine_is_named() -> None:
     result = made_up.result("table1")
     assert provenance(result).endswith("Wall time: 6 min.")
-    for part in result["figures"].values():
-        part["clock_time"] = 2.5 * part["wall_time"]
+    parts = result["figures"].values()
+    for part in parts:
+        part |= {"clock_time": 2.5 * part["wall_time"], "training_seconds": 2 * part["wall_time"]}
     shared = "Models shared one accelerator, and this is the sum of their shares of its time"
-    assert provenance(result).endswith(f"Wall time: 6 min with 2.5 models at once. {shared}.")
-    for part in result["figures"].values():
-        part["training_seconds"] = 2 * part["wall_time"]
-    assert provenance(result).endswith(f"{shared}; by the clock of each, training took 12 min in sum.")
-    for part in result["figures"].values():
+    took = f"{shared}; by the clock of each, training took 12 min in sum."
+    assert provenance(result).endswith(f"Wall time: 6 min with 2.5 models at once. {took}")
+    for part in parts:
+        part["clock_time"] = part["wall_time"]
+    assert "shared" not in provenance(result), "models were trained elsewhere"
+    for part in parts:
         del part["clock_time"]  # as in older files
-    assert provenance(result).endswith(
-        f"Wall time: 6 min. {shared}; by the clock of each, training took 12 min in sum."
-    )
-    for part in result["figures"].values():
+    assert provenance(result).endswith(f"Wall time: 6 min. {took}")
+    for part in parts:
         part["training_seconds"] = part["wall_time"] / 2
     assert provenance(result).endswith("Wall time: 6 min, of training 3 min.")
-
-
-def test_models_that_were_trained_elsewhere_share_no_machine() -> None:
-    result = made_up.result("table3")
-    for part in result["figures"].values():
-        part |= {"training_seconds": 2 * part["wall_time"], "clock_time": part["wall_time"]}
-    assert "shared" not in provenance(result)
+    next(iter(parts))["trained_by"] = ["a", "b"]
+    assert "Commit: 0123abc, of training a, b. " in provenance(result)
 
 
 def test_what_is_trained_once_is_counted_once() -> None:
@@ -129,47 +123,38 @@ def test_what_is_trained_once_is_counted_once() -> None:
     assert training_seconds(agents) == len(agents["figures"]), "a second of learning each"
 
 
-def test_notes_are_made_of_the_numbers_in_the_file() -> None:
-    result = made_up.result("figure7")
-    seeds = [(0.8, 0.02), (0.83, 0.03), (1.0, 0.98)]
-    named = [{"count_accuracy": right, "online": solved} for right, solved in seeds]
-    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named
-    assert note_on("figure7", result).startswith(
-        "2 of 3 seeds of CompILE on pick-up leave out a segment in 17 to 20 % of the demonstrations of five tasks, and "
-        "solve 2 to 3 % of such levels online; of the others, 98 %."
-    )
-    result["figures"]["grid-pickup, CompILE"]["scores"]["5"] = named[2:]
-    assert note_on("figure7", result) == ""
-    figure4 = made_up.result("figure4")
-    trained = "they were trained for 8,000 iterations and CompILE for 7,000"
-    assert f"{trained}, where the paper has 50,000; with all of them" in note_on("figure4", figure4)
-    for part in figure4["config"]["parts"].values():
-        part["config"]["num_iterations"] = 50_000
-    assert note_on("figure4", figure4).endswith("they were trained for 50,000 iterations and CompILE for 50,000.")
-    assert "10 for grid-pickup and 32 for grid-visit" in note_on("figure5", made_up.result("figure5"))
-    early = "after 70 iterations of relaxed training or 80 iterations of exact training."
-    assert note_on("qualitative", made_up.result("qualitative")).endswith(early)
-
-
-@pytest.mark.parametrize("name", get_args(PaperName))
-def test_notes_can_be_made_of_what_is_done_so_far(name: PaperName) -> None:
-    result = made_up.result(name)
-    first = next(iter(result["figures"]))
-    few = {"study": name, "scale": "short", "parts": {first: result["config"]["parts"][first]}, "not_run": ["others"]}
-    note = note_on(name, result | {"config": few, "figures": {first: result["figures"][first]}})
-    assert not note or note.endswith(".")
-    assert "  " not in note
-
-
-def test_what_befell_one_file_is_said_of_no_other() -> None:
+def test_notes_on_one_version_are_said_of_no_other() -> None:
     """Of files that one version of the program has made, in part or in whole."""
-    for made_by, sections in HISTORY.items():
-        for name, words in sections.items():
-            result = made_up.result(name)
-            assert words not in note_on(name, result)
-            next(iter(result["figures"].values()))["commit"] = made_by
-            assert note_on(name, result).endswith(words)
-            assert words in note_on(name, read_studies(RESULTS)[name])
+    for name, _, made_by in (mark.partition(", ") for mark in TEXTS):
+        if name not in get_args(PaperName):
+            continue
+        words = " ".join(TEXTS[f"{name}, {made_by}" if made_by else name].split())
+        result = made_up.result(name)
+        assert (words in note_on(name, result)) == (not made_by)
+        next(iter(result["figures"].values()))["commit"] = made_by
+        assert words in note_on(name, result)
+        assert words in note_on(name, read_studies(RESULTS)[name])
+
+
+def test_numbers_in_notes_are_those_of_the_files() -> None:
+    results = read_studies(RESULTS)
+    note = note_on("figure4", results["figure4"])
+    configs = [part["config"] for part in results["figure4"]["config"]["parts"].values() if not part["surprisal"]]
+    exact, relaxed = ({c["num_iterations"] for c in configs if c["inference"] == one} for one in ("exact", "relaxed"))
+    assert f"for {min(exact):,} iterations and CompILE for {min(relaxed):,}, where the paper has 50,000" in note
+    agents = results["figure5"]["config"]["parts"].values()
+    skilled = {(one["world"], one["config"]["num_skills"]) for one in agents if one["agent"]["agent"] == "hierarchical"}
+    assert skilled == {("grid-pickup", 10), ("grid-visit", 32)}
+    assert "10 for grid-pickup and 32 for grid-visit" in note_on("figure5", results["figure5"])
+    seeds = results["figure7"]["figures"]["grid-pickup, CompILE"]["scores"]["5"]
+    fewer = [seed for seed in seeds if seed["count_accuracy"] < 0.95]
+    low, high = (f"{100 * (1 - right(seed['count_accuracy'] for seed in fewer)):.0f}" for right in (max, min))
+    assert note_on("figure7", results["figure7"]).startswith(
+        f"{len(fewer)} of {len(seeds)} seeds of CompILE on pick-up leave out a segment in {low} to {high} % of the"
+    )
+    early = [part["config"]["num_iterations"] for part in results["qualitative"]["config"]["parts"].values()][2:]
+    words = "after {} iterations of relaxed training or {} iterations of exact training.".format(*early)
+    assert note_on("qualitative", results["qualitative"]).endswith(words)
 
 
 def test_writing_makes_every_picture(tmp_path: Path) -> None:

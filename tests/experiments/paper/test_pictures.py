@@ -12,6 +12,7 @@ from compile_il.worlds.drawing import grid_text
 from experiments.paper.figures import (
     COLORS,
     Dot,
+    PictureFormat,
     dots_of,
     draw_curves,
     draw_scores,
@@ -22,9 +23,7 @@ from experiments.paper.figures import (
     save_picture,
     smooth,
 )
-from experiments.paper.names import PictureFormat
-from experiments.paper.skill_figures import draw_segments, draw_skills, draw_terminations, observation_of_text
-from experiments.paper.studies import make_study
+from experiments.paper.portrait_figures import draw_segments, draw_skills, draw_terminations, observation_of_text
 from experiments.paper.tables import study_cells
 from tests.experiments.paper import made_up
 
@@ -56,13 +55,6 @@ def test_dots_are_means_and_ticks_are_seeds(name: str) -> None:
             assert [(dot.get_xdata()[0], dot.get_color()) for dot in drawn["o"]] == expected
             seeds = [pytest.approx([mean - 10, mean + 10]) for _ in shown for mean in (50, 30)]
             assert [line.get_xdata() for line in drawn["|"]] == seeds
-
-
-def test_every_method_has_a_colour() -> None:
-    for name in ("figure4", "figure7"):
-        for part in make_study(name, "paper").parts:
-            assert part.name.split(", ", 1)[1] in COLORS
-    assert len(set(COLORS.values())) == len(COLORS)
 
 
 def test_levels_come_back_from_text() -> None:

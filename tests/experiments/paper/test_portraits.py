@@ -1,4 +1,4 @@
-"""Skills at work: runs against a plain loop, and portraits that agree with themselves."""
+"""Portraits: runs of skills against a plain loop, soft segments against enumeration, and that they agree."""
 
 import dataclasses
 import functools
@@ -11,28 +11,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Int
 
 from compile_il.config import Config
+from compile_il.data import Demonstrations
+from compile_il.data.batch import batch_of
+from compile_il.data.labels import UNKNOWN
+from compile_il.inference.relaxed.recognition import draw_gumbel
+from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.model import Model
 from compile_il.training.trainer import learning_rates
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.world import key_of
-from experiments.paper import names as scales
-from experiments.paper import parts, portraits, studies
-from experiments.paper import run as runner
+from experiments.paper import portraits, studies
 from experiments.paper.portraits import (
     DrawnPart,
     SkillRun,
     describe_runs,
-    portray,
     portray_segments,
     portray_skills,
+    posterior_segments,
+    relaxed_segment_probs,
     run_on_levels,
 )
-from experiments.paper.studies import Study
-from tests.inference.exact.small import model_for
+from tests.inference.exact.cases import MAX_STEPS, case, enumerate_all, free
+from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
 WORLD = GridWorld(num_tasks=1, max_steps=12)
 TINY: dict[str, Any] = {"num_skills": 3, "hidden_dim": 8, "num_maps": 2, "batch_size": 4, "num_iterations": 2}
@@ -120,9 +125,9 @@ def test_runs_are_those_of_a_plain_loop(inference: str) -> None:
         assert run.cells[: len(cells) + 1].tolist() == [*cells, int(state.player)]
 
 
-def test_a_portrait_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_portrait_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
-    portrait = portray(PART, model("exact"), print)["portrait"]
+    portrait = PART.measure([model("exact")], tmp_path, print)["portrait"]
     assert json.loads(json.dumps(portrait)) == portrait, "a part that is done is read back from its file"
     level = np.array([list(row) for row in portrait["level"]])
     assert 0 <= portrait["found"] < len(portrait["skills"]) == TINY["num_skills"]
@@ -185,9 +190,9 @@ def test_the_sample_is_one_of_the_end_of_training() -> None:
     assert np.abs(fallen - sample(temperature=1.0)).max() > 0.01
 
 
-def test_what_is_early_has_soft_segments_alone() -> None:
+def test_what_is_early_has_soft_segments_alone(tmp_path: Path) -> None:
     early = dataclasses.replace(PART, early=True)
-    portrait = portray(early, model("relaxed"), print)["portrait"]
+    portrait = early.measure([model("relaxed")], tmp_path, print)["portrait"]
     assert set(portrait) == {"segments"}
     assert set(portrait["segments"]) == {"boundaries", "tasks", "probs", "sample"}
 
@@ -197,26 +202,67 @@ def test_early_models_are_on_the_way_to_the_late_ones() -> None:
     by_name = {part.name: part.config for part in studies.make_study("qualitative", "paper").parts}
     for name in ("CompILE", "exact"):
         late, early = by_name[name], by_name[f"{name}, early"]
-        assert early.num_iterations * scales.EARLY == late.num_iterations
+        assert early.num_iterations * portraits.EARLY == late.num_iterations
         same = {"num_iterations": 1, "cooldown": 0.0}
         assert dataclasses.replace(late, **same) == dataclasses.replace(early, **same)
         for iteration in (0, early.num_iterations - 1):
             assert learning_rates(late)(iteration) == learning_rates(early)(iteration)
 
 
-def test_parts_are_drawn_or_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scored = parts.Part("scored", "symbols", Config())
-    monkeypatch.setattr(parts, "train_models", lambda part, *_: parts.TrainedPart([model("exact")], 0.0, []))
-    monkeypatch.setattr(parts, "score_models", lambda part, *_: {"by": "score_models"})
-    monkeypatch.setattr(portraits, "portray", lambda part, *_: {"by": "portray"})
-    monkeypatch.setattr(parts, "commit", lambda: "abc")
-    monkeypatch.setattr(parts, "hardware", lambda: {"platform": "cpu"})
-    study = Study("qualitative", "a title", (PART, scored))
-    result = runner.reproduce(study, "smoke", work=tmp_path, out=tmp_path / "q.json", say=print)
-    assert {name: part["by"] for name, part in result["figures"].items()} == {
-        "exact": "portray",
-        "scored": "score_models",
-    }
-    assert result["seeds"] == [0]
-    assert (result["commit"], result["hardware"]) == ("abc", {"platform": "cpu"})
-    assert json.loads((tmp_path / "q.json").read_text()) == result
+POSTERIOR = jax.jit(posterior_segments, static_argnums=3)
+
+
+@pytest.mark.parametrize(("length", "num_segments"), [(7, 3), (5, 3), (3, 3), (4, 1)])
+def test_exact_segments_are_those_of_all_paths(length: int, num_segments: int) -> None:
+    assert_segments(length, num_segments, [])
+
+
+def test_labels_of_codes_in_order_move_the_segments() -> None:
+    labelled, unlabelled = assert_segments(6, 3, [1, UNKNOWN, 0]), assert_segments(6, 3, [])
+    assert np.abs(labelled - unlabelled).max() > 0.01
+
+
+def assert_segments(length: int, num_segments: int, sketch: list[int]) -> np.ndarray:
+    steps, priors = case(length, num_skills=2)
+    paths = enumerate_all(steps, priors, length, num_segments, segment_codes=sketch)
+    log_probs = np.array([path.log_prob for path in paths])
+    weights = np.exp(log_probs - logsumexp(log_probs))
+    expected = np.zeros((num_segments, MAX_STEPS))
+    for path, weight in zip(paths, weights, strict=True):
+        segment = np.searchsorted(path.ends, np.arange(length), side="right")
+        expected[segment, np.arange(length)] += weight
+    constraints = free(length, 2)._replace(segment_codes=jnp.array(sketch, jnp.int32))
+    found = POSTERIOR(steps, priors, constraints, num_segments)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    return np.asarray(found)
+
+
+def noise_of(demos: Demonstrations) -> Array:
+    noise = draw_gumbel(jax.random.key(3), 2, demos.max_length + 1)
+    return jnp.broadcast_to(noise, (len(demos), *noise.shape))
+
+
+def relaxed_model() -> Model:
+    return small_model(dataclasses.replace(SMALL, inference="relaxed", num_segments=2))
+
+
+def test_relaxed_segments_are_those_of_q() -> None:
+    model, demos = relaxed_model(), vector_demos()
+    assert isinstance(model.skills, RelaxedSkills)
+    batch = batch_of(demos, demos.num_frames, demos.max_length)
+    probs = np.asarray(relaxed_segment_probs(model.skills, batch, 0.0 * noise_of(demos), 1.0, "last"))
+    # Of two segments only the first has a boundary to find, and nothing lies before it: hard and soft q are the same.
+    for i, boundary_probs in enumerate(model.segment(demos, 2).boundary_probs):
+        np.testing.assert_allclose(probs[i, 0, : len(boundary_probs)], 1 - np.cumsum(boundary_probs), atol=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.01])
+def test_samples_are_shares_and_harden_as_it_gets_colder(temperature: float) -> None:
+    model, demos = relaxed_model(), vector_demos()
+    assert isinstance(model.skills, RelaxedSkills)
+    batch = batch_of(demos, demos.num_frames, demos.max_length)
+    probs = np.asarray(relaxed_segment_probs(model.skills, batch, noise_of(demos), temperature, "last"))
+    for shares, length in zip(probs, demos.lengths, strict=True):
+        np.testing.assert_allclose(shares[:, :length].sum(axis=0), 1, atol=1e-5)
+    soft = np.abs(probs - probs.round()).max()
+    assert soft > 0.05 if temperature == 1.0 else soft < 0.05

@@ -1,17 +1,16 @@
-"""Studies of two parts that are run in seconds: one of networks, one of methods that are older."""
+"""Studies of two parts that are run in seconds: one of networks, one of classic methods."""
 
 import dataclasses
 
 from compile_il.config import Config
-from experiments.paper.classic import OlderPart
-from experiments.paper.names import Scale, StudyName
-from experiments.paper.parts import Part
-from experiments.paper.studies import Study
+from experiments.paper.classic import ClassicPart
+from experiments.paper.parts import Part, Scale
+from experiments.paper.studies import Study, StudyName
 
 CONFIG = Config(num_iterations=4, batch_size=8, hidden_dim=16, num_skills=3, num_seeds=2)
 PART = Part("tiny", "symbols", CONFIG, test_tasks=(3,), num_test=8)
 OTHER = dataclasses.replace(PART, name="other", config=dataclasses.replace(CONFIG, seed=1))
-OLDER = OlderPart(
+MARKOV = ClassicPart(
     "reacher, hidden Markov model",
     "reacher",
     Config(num_seeds=2),
@@ -21,9 +20,9 @@ OLDER = OlderPart(
     num_restarts=1,
     num_states=(2,),
 )
-EQUAL = dataclasses.replace(OLDER, name="reacher, equal lengths", method="equal lengths")  # type: ignore[call-arg]
+EQUAL = dataclasses.replace(MARKOV, name="reacher, equal lengths", method="equal lengths")  # type: ignore[call-arg]
 
 
 def make_study(name: StudyName, scale: Scale) -> Study:
     """In place of the one that ships; of any scale."""
-    return Study(name, "a title", (OLDER, EQUAL) if name == "classic" else (PART, OTHER))
+    return Study(name, "a title", (MARKOV, EQUAL) if name == "classic" else (PART, OTHER))

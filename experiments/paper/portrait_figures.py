@@ -1,7 +1,4 @@
-"""Skills at work, and where they stop: drawn from portraits alone, as `qualitative.json` holds them.
-
-Soft segments of one demonstration, as several models see them: drawn from `qualitative.json` alone.
-"""
+"""Draws portraits of models, as `qualitative.json` holds them: soft segments, skills at work, and where they stop."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ if TYPE_CHECKING:
 
 
 CROSS, FAINT = "#d6203a", "#8b867c"
-
-
+SEGMENT_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
+"""Colours of segments in order, after Okabe and Ito, as are those of methods in `figures`."""
 _COLUMNS, _PANEL_INCHES = 5, 1.75
 
 
@@ -40,8 +37,8 @@ def draw_skills(portrait: dict[str, Any]) -> Figure:
         axes.set(xlim=(0, observation.shape[1] - 1), ylim=(observation.shape[0] - 1, 0))
         num_steps = len(path) - 1
         note = f"{num_steps} step{'s' if num_steps > 1 else ''}" if skill["stopped"] else "does not stop"
-        found = number == portrait["found"]
-        _title(axes, number, f"inferred · {note}" if found else note, bold=found)
+        inferred = number == portrait["found"]
+        _title(axes, number, f"inferred · {note}" if inferred else note, bold=inferred)
     return figure
 
 
@@ -96,10 +93,6 @@ def _title(axes: Axes, number: int, note: str, *, bold: bool = False) -> None:
     weight = "bold" if bold else "normal"
     axes.set_title(f"skill {number}", loc="left", fontsize=9.5, color=INK, fontweight=weight)
     axes.set_title(note, loc="right", fontsize=7.5, color=INK if bold else FAINT, fontweight=weight)
-
-
-SEGMENT_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
-"""Colours of segments in order, after Okabe and Ito, as are those of methods in `score_figures`."""
 
 
 class SegmentRow(NamedTuple):

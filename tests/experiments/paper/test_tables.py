@@ -1,0 +1,112 @@
+"""Tables of studies show the numbers of their result files beside the paper's, in terminals of any width."""
+
+import re
+from typing import Any
+
+from rich.console import Console
+
+from compile_il.evaluation.evaluate import Evaluation
+from compile_il.evaluation.results import LABEL_HEADINGS, SCORE_HEADINGS
+from experiments.paper.__main__ import cell_tables
+from experiments.paper.published import PAPER, Row
+from experiments.paper.tables import PAPERS, Cells, interval_cells, methods_tables, study_cells
+from experiments.tables.markdown import markdown_table
+from tests.experiments.paper import made_up
+
+CELLS = Cells(
+    ["per cent", "paper: boundaries", "boundaries", "paper: F1", "F1", "online"],
+    [["CompILE, 3 tasks", "62.0 ± 4.5", "81.3 ± 2.6", "74.3 ± 3.3", "88.5 ± 1.9", "-"]],
+)
+
+
+def table(study: str, name: str, unending: bool = False, **scores: Any) -> list[str]:
+    seeds = [Evaluation(**(dict.fromkeys(Evaluation._fields) | scores))._asdict()] * 2  # type: ignore[arg-type]
+    config = {"study": study, "parts": {name: {"unending": unending}}}
+    return markdown_table(*study_cells({"config": config, "figures": {name: {"scores": {"3": seeds}}}})).splitlines()
+
+
+def test_the_papers_figures_stand_before_ours() -> None:
+    heading, _, row = table("table1", "CompILE", boundary_accuracy=0.5, f1=0.75, f1_tolerance_1=1.0)
+    assert heading == (
+        "| per cent | paper: boundaries | boundaries | paper: F1 | F1 | paper: F1, 1 step off | F1, 1 step off |"
+    )
+    assert row == "| CompILE, 3 tasks | 62.0 ± 4.5 | 50.0 ± 0.0 | 74.3 ± 3.3 | 75.0 ± 0.0 | 78.9 ± 2.5 | 100.0 ± 0.0 |"
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    heading, _, row = table("figure4", "grid-pickup, exact", boundary_accuracy=1.0, f1=1.0, online=0.25)
+    assert heading == "| per cent | boundaries | F1 | online |"
+    assert row == "| grid-pickup, exact, 3 tasks | 100.0 ± 0.0 | 100.0 ± 0.0 | 25.0 ± 0.0 |"
+    row = table("figure4", "VAE-BC", unending=True, boundary_accuracy=0.0, f1=0.0, online=0.25)[2]
+    assert row == "| VAE-BC, 3 tasks | - | - | 25.0 ± 0.0 |", "what makes no cuts has no scores of cuts"
+    right, wrong = (table("table3", "M=5", f1=1.0, count_accuracy=share)[0] for share in (1.0, 0.5))
+    assert "number right" not in right
+    assert "number right" in wrong
+
+
+def test_every_score_has_an_interval() -> None:
+    table1 = made_up.result("table1")
+    shown, intervals = study_cells(table1), interval_cells(table1)
+    assert intervals is not None
+    assert intervals.headings[1:] == [heading for heading in shown.headings[1:] if not heading.startswith(PAPERS)]
+    assert [row[0] for row in intervals.rows] == [row[0] for row in shown.rows]
+    compile_3 = next(row for row in intervals.rows if row[0] == "CompILE, 3 tasks")
+    assert set(compile_3[1:]) == {"40.0 to 60.0"}  # all there is to be drawn from two seeds
+    assert interval_cells(made_up.result("figure5")) is None
+
+
+def test_headings_are_those_of_all_scores() -> None:
+    assert {*SCORE_HEADINGS.values(), *LABEL_HEADINGS.values()} == set(Evaluation._fields)
+
+
+def test_rows_of_the_paper_are_complete() -> None:
+    for rows in PAPER.values():
+        for row in (row for by_tasks in rows.values() for row in by_tasks.values()):
+            assert isinstance(row, Row)
+            assert row.boundary_accuracy[0] <= row.f1[0] <= row.f1_tolerance_1[0]
+
+
+def rows_of(text: str) -> dict[str, dict[str, str]]:
+    heading, _, *lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines()]
+    return {name: dict(zip(heading[1:], cells, strict=True)) for name, *cells in lines}
+
+
+def test_classic_methods_stand_beside_networks() -> None:
+    classic, table1, figure4 = (made_up.result(name) for name in ("classic", "table1", "figure4"))
+    tables = methods_tables(classic, {"table1": table1, "figure4": figure4})
+    assert list(tables) == ["grid-pickup", "grid-visit", "reacher"]
+    reacher, pickup = rows_of(tables["reacher"]), rows_of(tables["grid-pickup"])
+    names = ["equal lengths", "change points", "change points, kernel", "hidden Markov model", "LSTM surprisal"]
+    assert [name for name in reacher if name.endswith("3 tasks")][:5] == [f"{name}, 3 tasks" for name in names]
+    assert reacher["exact, effects, 5 tasks"]["boundaries"] == "30.0 ± 14.1"
+    assert reacher["change points, 3 tasks"]["online"] == "-"
+    assert reacher["CompILE, 3 tasks"]["online"] == "50.0 ± 14.1"
+    whole = pickup["VAE-BC, 3 tasks"]
+    assert (whole["boundaries"], whole["F1"], whole["reconstruction"]) == ("-", "-", "50.0 ± 14.1")
+    alone = rows_of(methods_tables(classic, {})["reacher"])
+    assert "online" not in alone["equal lengths, 3 tasks"], "nothing there can be run"
+
+
+def printed(width: int) -> list[list[str]]:
+    """The lines of each table."""
+    console = Console(width=width)
+    texts = []
+    for each in cell_tables("table1", CELLS, width):
+        with console.capture() as capture:
+            console.print(each)
+        texts.append(capture.get().splitlines())
+    return texts
+
+
+def test_narrow_terminals_get_more_tables_and_every_number_whole() -> None:
+    (lines,) = printed(100)
+    assert re.split(" {2,}", lines[-1].strip()) == CELLS.rows[0]
+    tables = printed(44)
+    assert len(tables) == 3
+    assert all(len(line) <= 44 for lines in tables for line in lines)
+    assert all(lines[-1].startswith("CompILE, 3 tasks  ") for lines in tables)
+    last = " ".join(lines[-1] for lines in tables)
+    assert all(cell in last for cell in CELLS.rows[0])
+    for lines in [*tables, *printed(56), *printed(70)]:
+        said = " ".join(lines[:-2])
+        assert ("paper:" in said) == ("boundaries" in said or "F1" in said), "the paper's column stays beside ours"
