@@ -1,77 +1,36 @@
-"""Checks of observations and actions: one dtype for each kind, and errors that say what to do.
+"""Checks observations and actions: one dtype for each kind, and errors that say what to do.
 
 Values are checked over all episodes at once; only an error looks for the episode and step it is about.
-
-What is lost where real numbers are rounded to float32, which holds about seven digits of each.
 """
 
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Integer, Shaped
+from jaxtyping import Bool, Integer, Shaped
 
 from compile_il.config import CompileError, CompileWarning
 from compile_il.data.ragged import Ragged, Storage
 
-LEAST_STEPS = 100
-"""Fewest steps between neighbouring numbers of float32 that the standard deviation of a column must span."""
-
-
-CONSTANT = 1e-12
-"""Columns that spread less, relative to their largest entry, are constant but for the rounding of float64."""
-
-
-def lost_columns(values: Float[np.ndarray, "N D"], rounded: Float[np.ndarray, "N D"]) -> Bool[np.ndarray, " D"]:
-    """Returns which columns float32 is too coarse for: far from zero, with differences that are small beside it.
-
-    Columns that float32 holds as they are, and constant ones, are not among them.
-
-    Args:
-      values: real numbers, all of a size that float32 can hold.
-      rounded: the same in float32.
-    """
-    changed = (values != rounded).any(axis=0)
-    if not changed.any():
-        return changed
-    largest = np.maximum(values.max(axis=0), -values.min(axis=0))
-    spread = values.std(axis=0, dtype=np.float64)
-    coarse = LEAST_STEPS * np.spacing(largest.astype(np.float32)) > spread
-    return changed & coarse & (spread > CONSTANT * largest)
-
-
 ObservationKind = Literal["grid", "vector", "symbol"]
-
-
 ActionKind = Literal["discrete", "continuous"]
-
-
 KIND_OF_RANK: dict[int, ObservationKind] = {0: "symbol", 1: "vector", 3: "grid"}  # rank of one observation
 
-
 INTEGERS, REALS = "biu", "f"  # letters of `dtype.kind`; True and False count as 1 and 0
-
-
 INT32_MAX = int(np.iinfo(np.int32).max)
-
-
 EXACT_IN_FLOAT32 = 2**24  # up to here float32 holds every whole number
-
-
+LEAST_STEPS = 100
+"""Fewest steps between neighbouring numbers of float32 that the standard deviation of a column must span."""
+CONSTANT = 1e-12
+"""Columns that spread less, relative to their largest entry, are constant but for the rounding of float64."""
 MOST_SPARSE_NUMBERS = 10_000
 """Symbols or actions may be numbered up to here, however few of these numbers occur."""
-
-
 LEAST_SHARE = 0.01
 """Least share of larger numbers that must occur: each has weights of its own, and costs memory and time."""
-
-
 MOST_LIKE_DISCRETE = 100
 """Most different whole numbers, held as floats, that are more likely names of actions than measured ones."""
-
-
 RENUMBER = "renumber them from 0 with np.unique(values, return_inverse=True), over all episodes at once"
 
 
@@ -83,188 +42,35 @@ class ActionWarning(CompileWarning):
     """Warns that actions seem to be discrete, and are taken for continuous."""
 
 
-class PackedEpisodes(NamedTuple):
-    """Episodes end to end, before their values are checked."""
-
-    frames: Shaped[np.ndarray, "F ..."]
-    actions: Shaped[np.ndarray, "S ..."]
-    lengths: Int[np.ndarray, " B"]
-
-
-def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) -> PackedEpisodes:
-    """Puts lists of arrays, one per episode, end to end. Refuses episodes that do not fit together.
+def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Puts lists of arrays, one per episode, end to end; refuses episodes that do not fit together.
 
     Args:
       observations: T+1 rows per episode; None for demonstrations without states.
       actions: T rows per episode.
+
+    Returns:
+      Frames, or None, actions and lengths of all episodes, before their values are checked.
     """
     check_list(actions, "actions")
     action_arrays = [as_array(part, f"Actions of episode {i}") for i, part in enumerate(actions)]
     if any(part.ndim > 1 for part in action_arrays):
         action_arrays = [_widened(part) for part in action_arrays]
     lengths = np.array([len(part) for part in action_arrays], np.int64)
-    check_lengths(lengths)
+    _check_lengths(lengths)
     _check_same_space(action_arrays, "Actions")
     if observations is None:
-        frames = _no_states(lengths)
-    else:
-        check_list(observations, "observations", expected=len(actions))
-        frame_arrays = [as_array(part, f"Observations of episode {i}") for i, part in enumerate(observations)]
-        _check_final_observation(frame_arrays, lengths)
-        _check_same_space(frame_arrays, "Observations")
-        frames = np.concatenate(frame_arrays)
-    return PackedEpisodes(frames, np.concatenate(action_arrays), lengths)
-
-
-def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
-    """Checks and casts arrays that hold all episodes end to end. See `Demonstrations.from_packed`."""
-    _refuse_masked(lengths, "lengths")
-    lengths = np.asarray(lengths)
-    check_lengths(lengths)
-    lengths = lengths.astype(np.int64)
-    given_actions = as_array(actions, "Actions")
-    actions = _widened(given_actions)
-    check_counts(lengths, len(actions), "actions")
-    frames = _no_states(lengths) if frames is None else as_array(frames, "Frames")
-    check_counts(lengths + 1, len(frames), "frames, where an episode has one more than it has actions")
-    checked_frames = _check_observations(Ragged(frames, lengths + 1))
-    if actions.dtype.kind in REALS:
-        continuous = Storage(checked_frames, _check_continuous(Ragged(actions, lengths), num_actions))
-        if given_actions.ndim == 1 and _like_discrete(given_actions):
-            warnings.warn(
-                "Actions are whole numbers as floats, and are taken for continuous; if they are discrete, pass "
-                "integers (values.astype(int)), and if they are not, reshape to (T, 1).",
-                ActionWarning,
-                stacklevel=3,  # where somebody called a method of Demonstrations
-            )
-        return continuous
-    checked_actions = _check_discrete(Ragged(actions, lengths), num_actions)
-    if num_actions is None:
-        num_actions = _num_seen(checked_actions.values)
-    return Storage(checked_frames, checked_actions, int(num_actions))
-
-
-def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Returns `value` as an int; refuses what is no whole number from `low` to `high`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise DemonstrationError(f"{name} is {value!r}; use a whole number {bounds}.")
-    return number
-
-
-def check_fraction(fraction: Any) -> None:
-    """Refuses a fraction of the episodes that is not above 0 and at most 1."""
-    if not isinstance(fraction, int | float | np.floating) or not 0 < fraction <= 1:
-        raise DemonstrationError(f"fraction is {fraction!r}; it must be a number above 0 and at most 1.")
-
-
-def check_list(parts: Any, name: str, expected: int | None = None) -> None:
-    """Refuses anything but a list with one entry per episode."""
-    if isinstance(parts, Mapping):  # list() would take its keys
-        raise DemonstrationError(
-            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "
-            f"list({name}.values()), in the same order for all."
-        )
-    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-        raise DemonstrationError(
-            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: "
-            f"[{name}] for one episode, list({name}) for a stack of them."
-        )
-    if expected is not None and len(parts) != expected:
-        raise DemonstrationError(f"{name} has {len(parts)} entries for {expected} episodes; give one per episode.")
-
-
-def num_if_sparse(values: Integer[np.ndarray, " N"], num_possible: int, limit: int = MOST_SPARSE_NUMBERS) -> int:
-    """Returns how many different numbers `values` holds where these are too few for so many possible ones; else 0.
-
-    Args:
-      values: symbols or discrete actions of all episodes, none negative.
-      num_possible: how many different ones there could be.
-      limit: up to how many possible ones any number of different values will do.
-    """
-    num_different = len(np.unique(values)) if num_possible > limit else 0
-    return num_different if num_different < LEAST_SHARE * num_possible else 0
-
-
-def check_lengths(lengths: np.ndarray) -> None:
-    """Refuses a set without episodes, and episodes without steps."""
-    if lengths.size == 0:
-        raise DemonstrationError("There are no episodes; at least one is needed.")
-    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
-        raise DemonstrationError(
-            f"lengths is {lengths.dtype} of shape {lengths.shape}; expected one integer per episode."
-        )
-    if (lengths < 1).any():
-        raise DemonstrationError(f"Episode {np.argmax(lengths < 1)} has no steps; leave it out.")
-
-
-def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) -> None:
-    """Refuses numbers of rows per episode that do not add up to the rows there are."""
-    # A single count that is too large is looked for first: a sum of such counts can overflow, and look right.
-    if (counts > num_rows).any() or counts.sum() != num_rows:
-        raise DemonstrationError(f"The lengths of the episodes do not add up to the {num_rows} {what}.")
-
-
-def as_array(values: Any, what: str) -> np.ndarray:
-    """Returns `values` as an array of numbers with at least one axis; refuses anything else."""
-    _refuse_masked(values, what)
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise DemonstrationError(f"{what} are not one array; give all rows the same shape ({error}).") from error
-    if array.dtype.kind not in INTEGERS + REALS:
-        raise DemonstrationError(
-            f"{what} have dtype {array.dtype}; convert them to booleans, integers or real numbers."
-        )
-    if array.ndim == 0:
-        raise DemonstrationError(f"{what} are a single number; expected an array with one row per step.")
-    return array
-
-
-def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[[int, int, Any], str]) -> None:
-    """Raises `message(episode, step, value)` about the first bad row, if there is one."""
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DemonstrationError(message(*ragged.locate(row), ragged.values[row]))
-
-
-def _refuse_masked(values: Any, what: str) -> None:
-    # NumPy drops masks without a word where it makes plain arrays, also those of the rows of a list.
-    rows = values if isinstance(values, list | tuple) else ()
-    if isinstance(values, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
-        raise DemonstrationError(
-            f"{what} are a masked array, and masks are not kept; leave masked steps out, or fill them "
-            "with filled(value)."
-        )
-
-
-def _widened(actions: np.ndarray) -> np.ndarray:
-    """Makes one real number per step a vector of width 1; returns other actions as they are."""
-    return actions[:, None] if actions.ndim == 1 and actions.dtype.kind in REALS else actions
-
-
-def _like_discrete(actions: Shaped[np.ndarray, " N"]) -> bool:
-    """Whether real numbers are whole, and few of them occur again and again."""
-    if (actions != np.round(actions)).any():
-        return False
-    return 1 < len(np.unique(actions)) <= min(MOST_LIKE_DISCRETE, len(actions) - 1)
-
-
-def _no_states(lengths: Int[np.ndarray, " B"]) -> Shaped[np.ndarray, "F 0"]:
-    return np.zeros((int(lengths.sum()) + len(lengths), 0), np.float32)
-
-
-def _check_final_observation(frames: list[np.ndarray], lengths: Int[np.ndarray, " B"]) -> None:
+        return None, np.concatenate(action_arrays), lengths
+    check_list(observations, "observations", expected=len(actions))
+    frames = [as_array(part, f"Observations of episode {i}") for i, part in enumerate(observations)]
     for i, (part, length) in enumerate(zip(frames, lengths.tolist(), strict=True)):
         if len(part) != length + 1:
             raise DemonstrationError(
                 f"Episode {i} has {len(part)} observations for {length} actions; expected {length + 1}: the "
                 "final observation, where the episode ended, is needed. If it is lost, repeat the last one."
             )
+    _check_same_space(frames, "Observations")
+    return np.concatenate(frames), np.concatenate(action_arrays), lengths
 
 
 def _check_same_space(parts: list[np.ndarray], what: str) -> None:
@@ -277,6 +83,55 @@ def _check_same_space(parts: list[np.ndarray], what: str) -> None:
                 f"{what} of episode {i} are {part.dtype} of shape {part.shape[1:]} each, those of episode 0 "
                 f"{first.dtype} of shape {first.shape[1:]}; bring all episodes into one space."
             )
+
+
+def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
+    """Checks and casts arrays that hold all episodes end to end. See `Demonstrations.from_packed`."""
+    _refuse_masked(lengths, "lengths")
+    lengths = np.asarray(lengths)
+    _check_lengths(lengths)
+    lengths = lengths.astype(np.int64)
+    given_actions = as_array(actions, "Actions")
+    actions = _widened(given_actions)
+    check_counts(lengths, len(actions), "actions")
+    frames = np.zeros((len(actions) + len(lengths), 0), np.float32) if frames is None else as_array(frames, "Frames")
+    check_counts(lengths + 1, len(frames), "frames, where an episode has one more than it has actions")
+    observations = _check_observations(Ragged(frames, lengths + 1))
+    if actions.dtype.kind not in REALS:
+        return Storage(observations, *_check_discrete(Ragged(actions, lengths), num_actions))
+    storage = Storage(observations, _check_continuous(Ragged(actions, lengths), num_actions))
+    if given_actions.ndim == 1 and _like_discrete(given_actions):
+        warnings.warn(
+            "Actions are whole numbers as floats, and are taken for continuous; if they are discrete, pass "
+            "integers (values.astype(int)), and if they are not, reshape to (T, 1).",
+            ActionWarning,
+            stacklevel=3,  # where somebody called a method of Demonstrations
+        )
+    return storage
+
+
+def _check_lengths(lengths: np.ndarray) -> None:
+    """Refuses a set without episodes, and episodes without steps."""
+    if lengths.size == 0:
+        raise DemonstrationError("There are no episodes; at least one is needed.")
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
+        raise DemonstrationError(
+            f"lengths is {lengths.dtype} of shape {lengths.shape}; expected one integer per episode."
+        )
+    if (lengths < 1).any():
+        raise DemonstrationError(f"Episode {np.argmax(lengths < 1)} has no steps; leave it out.")
+
+
+def _widened(actions: np.ndarray) -> np.ndarray:
+    """Makes one real number per step a vector of width 1; returns other actions as they are."""
+    return actions[:, None] if actions.ndim == 1 and actions.dtype.kind in REALS else actions
+
+
+def _like_discrete(actions: Shaped[np.ndarray, " N"]) -> bool:
+    """Returns whether real numbers are whole, and few of them occur again and again."""
+    if (actions != np.round(actions)).any():
+        return False
+    return 1 < len(np.unique(actions)) <= min(MOST_LIKE_DISCRETE, len(actions) - 1)
 
 
 def _check_observations(observations: Ragged) -> Ragged:
@@ -300,9 +155,9 @@ def _check_observations(observations: Ragged) -> Ragged:
             lambda i, t, v: f"Episode {i}, observation {t} is symbol {v}; number symbols from 0 to {INT32_MAX}.",
         )
         return _cast(observations, np.int32)
-    if kind == "grid" and integers and _fits_uint8(values):
+    if kind == "grid" and integers and values.min() >= 0 and values.max() <= 255:
         return _cast(observations, np.uint8)
-    return _cast_finite(observations, "observation")
+    return _to_float32(observations, "observation")
 
 
 def _check_continuous(actions: Ragged, num_actions: int | None) -> Ragged:
@@ -314,10 +169,11 @@ def _check_continuous(actions: Ragged, num_actions: int | None) -> Ragged:
         )
     if len(shape) != 1 or shape[0] == 0:
         raise DemonstrationError(f"Each action has shape {shape}; reshape to (A,), with A at least 1.")
-    return _cast_finite(actions, "action")
+    return _to_float32(actions, "action")
 
 
-def _check_discrete(actions: Ragged, num_actions: int | None) -> Ragged:
+def _check_discrete(actions: Ragged, num_actions: int | None) -> tuple[Ragged, int]:
+    """Returns the actions and how many different ones there are: as many as given, or the largest plus 1."""
     values = actions.values
     if values.ndim != 1:
         raise DemonstrationError(
@@ -338,61 +194,79 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> Ragged:
             "raise num_actions or renumber the actions."
         ),
     )
-    return _cast(actions, np.int32)
+    cast = _cast(actions, np.int32)
+    if num_actions is None:
+        limit = int(values.max()) + 1
+        if num_different := num_if_sparse(cast.values, limit):
+            raise DemonstrationError(
+                f"Actions are numbered up to {limit - 1}, and only {num_different} different ones are among them; each "
+                f"number up to the largest counts as an action: {RENUMBER}, or give num_actions if so many are meant."
+            )
+    return cast, limit
 
 
-def _num_seen(actions: Int[np.ndarray, " N"]) -> int:
-    """Returns the largest action plus 1; refuses large numbers of which few occur."""
-    largest = int(actions.max())
-    if num_different := num_if_sparse(actions, largest + 1):
-        raise DemonstrationError(
-            f"Actions are numbered up to {largest}, and only {num_different} different ones are among them; each "
-            f"number up to the largest counts as an action: {RENUMBER}, or give num_actions if so many are meant."
-        )
-    return largest + 1
+def num_if_sparse(values: Integer[np.ndarray, " N"], num_possible: int, limit: int = MOST_SPARSE_NUMBERS) -> int:
+    """Returns how many different numbers `values` holds where these are too few for so many possible ones; else 0.
 
-
-def _fits_uint8(values: np.ndarray) -> bool:
-    return values.dtype in (np.uint8, np.bool_) or bool(values.min() >= 0 and values.max() <= 255)
+    Args:
+      values: symbols or discrete actions of all episodes, none negative.
+      num_possible: how many different ones there could be.
+      limit: up to how many possible ones any number of different values will do.
+    """
+    num_different = len(np.unique(values)) if num_possible > limit else 0
+    return num_different if num_different < LEAST_SHARE * num_possible else 0
 
 
 def _cast(ragged: Ragged, dtype: type) -> Ragged:
     return Ragged(ragged.values.astype(dtype, copy=False), ragged.counts)
 
 
-def _cast_finite(ragged: Ragged, what: str) -> Ragged:
-    if ragged.values.dtype.kind in INTEGERS and ragged.values.size:
-        _refuse_inexact(ragged, what)
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
-        cast = _cast(ragged, np.float32)
-    finite = np.isfinite(cast.values).reshape(len(cast.values), -1)
-    if not finite.all():
+def _to_float32(ragged: Ragged, what: str) -> Ragged:
+    """Casts to float32; refuses what it does not hold: infinity, large whole numbers, small differences."""
+    values: np.ndarray = ragged.values
+    rows = values.reshape(len(values), -1)
+    if values.dtype.kind in INTEGERS:
         refuse_where(
             ragged,
-            ~finite.all(axis=1),
+            ((rows > EXACT_IN_FLOAT32) | (rows < -EXACT_IN_FLOAT32)).any(axis=1),
             lambda i, t, _: (
-                f"Episode {i}, {what} {t} holds NaN, infinity or a number too large for float32; "
-                "repair it or leave the episode out."
+                f"Episode {i}, {what} {t} holds a whole number beyond {EXACT_IN_FLOAT32}, which loses its last digits "
+                "in float32; subtract an offset, or cast to float if the digits do not matter."
             ),
         )
-    if ragged.values.dtype.itemsize > cast.values.dtype.itemsize:
-        _refuse_lost(ragged.values, cast.values, what)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
+        cast = _cast(ragged, np.float32)
+    refuse_where(
+        ragged,
+        ~np.isfinite(cast.values).reshape(rows.shape).all(axis=1),
+        lambda i, t, _: (
+            f"Episode {i}, {what} {t} holds NaN, infinity or a number too large for float32; "
+            "repair it or leave the episode out."
+        ),
+    )
+    if values.size and values.dtype.kind in REALS and values.dtype.itemsize > cast.values.dtype.itemsize:
+        _refuse_lost(values, cast.values, what)
     return cast
 
 
 def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
-    """Refuses columns whose differences float32 loses, such as times in seconds since 1970; images as a whole."""
-    if not values.size or values.dtype.kind not in REALS:
-        return
+    """Refuses columns far from zero whose differences float32 loses, such as times since 1970; images as a whole.
+
+    Columns that float32 holds as they are, and constant ones, are not among them.
+    """
     is_table = values.ndim == 2
-    width = values.shape[1] if is_table else 1
-    lost = lost_columns(values.reshape(-1, width), rounded.reshape(-1, width))
+    table = values if is_table else values.reshape(-1, 1)
+    changed = (table != rounded.reshape(table.shape)).any(axis=0)
+    if not changed.any():
+        return
+    largest = np.maximum(table.max(axis=0), -table.min(axis=0))
+    spread = table.std(axis=0, dtype=np.float64)
+    coarse = LEAST_STEPS * np.spacing(largest.astype(np.float32)) > spread
+    lost = changed & coarse & (spread > CONSTANT * largest)
     if lost.any():
         column = int(np.argmax(lost))
-        part = values[:, column] if is_table else values
-        whole, its, it = ("The", "their", "them")
-        if is_table:
-            whole, its, it = (f"Column {column} of the", "its", "it")
+        part = table[:, column]
+        whole, its, it = (f"Column {column} of the", "its", "it") if is_table else ("The", "their", "them")
         raise DemonstrationError(
             f"{whole} {what}s cannot be kept in float32: around {part.mean():.3g}, {its} standard deviation of "
             f"{part.std():.2g} is lost in the rounding; subtract {its} mean (or {its} first value) before, or leave "
@@ -400,15 +274,72 @@ def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
         )
 
 
-def _refuse_inexact(ragged: Ragged, what: str) -> None:
-    """Refuses whole numbers that float32 would round."""
-    values = ragged.values.reshape(len(ragged.values), -1)
-    if values.max() > EXACT_IN_FLOAT32 or values.min() < -EXACT_IN_FLOAT32:
-        refuse_where(
-            ragged,
-            (values.max(axis=1) > EXACT_IN_FLOAT32) | (values.min(axis=1) < -EXACT_IN_FLOAT32),
-            lambda i, t, _: (
-                f"Episode {i}, {what} {t} holds a whole number beyond {EXACT_IN_FLOAT32}, which loses its last digits "
-                "in float32; subtract an offset, or cast to float if the digits do not matter."
-            ),
+def as_array(values: Any, what: str) -> np.ndarray:
+    """Returns `values` as an array of numbers with at least one axis; refuses anything else."""
+    _refuse_masked(values, what)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DemonstrationError(f"{what} are not one array; give all rows the same shape ({error}).") from error
+    if array.dtype.kind not in INTEGERS + REALS:
+        raise DemonstrationError(
+            f"{what} have dtype {array.dtype}; convert them to booleans, integers or real numbers."
         )
+    if array.ndim == 0:
+        raise DemonstrationError(f"{what} are a single number; expected an array with one row per step.")
+    return array
+
+
+def _refuse_masked(values: Any, what: str) -> None:
+    # NumPy drops masks without a word where it makes plain arrays, also those of the rows of a list.
+    rows = values if isinstance(values, list | tuple) else ()
+    if any(isinstance(part, np.ma.MaskedArray) for part in (values, *rows)):
+        raise DemonstrationError(
+            f"{what} are a masked array, and masks are not kept; leave masked steps out, or fill them "
+            "with filled(value)."
+        )
+
+
+def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[[int, int, Any], str]) -> None:
+    """Raises `message(episode, step, value)` about the first bad row, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DemonstrationError(message(*ragged.locate(row), ragged.values[row]))
+
+
+def check_list(parts: Any, name: str, expected: int | None = None) -> None:
+    """Refuses anything but a list with one entry per episode."""
+    if isinstance(parts, Mapping) or not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        remedy = f"[{name}] for one episode, list({name}) for a stack of them."
+        if isinstance(parts, Mapping):  # list() would take its keys
+            remedy = f"list({name}.values()), in the same order for all."
+        raise DemonstrationError(
+            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: {remedy}"
+        )
+    if expected is not None and len(parts) != expected:
+        raise DemonstrationError(f"{name} has {len(parts)} entries for {expected} episodes; give one per episode.")
+
+
+def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) -> None:
+    """Refuses numbers of rows per episode that do not add up to the rows there are."""
+    # A single count that is too large is looked for first: a sum of such counts can overflow, and look right.
+    if (counts > num_rows).any() or counts.sum() != num_rows:
+        raise DemonstrationError(f"The lengths of the episodes do not add up to the {num_rows} {what}.")
+
+
+def check_fraction(fraction: Any) -> None:
+    """Refuses a fraction of the episodes that is not above 0 and at most 1."""
+    if not isinstance(fraction, int | float | np.floating) or not 0 < fraction <= 1:
+        raise DemonstrationError(f"fraction is {fraction!r}; it must be a number above 0 and at most 1.")
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Returns `value` as an int; refuses what is no whole number from `low` to `high`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
+        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise DemonstrationError(f"{name} is {value!r}; use a whole number {bounds}.")
+    return number
