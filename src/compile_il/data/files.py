@@ -1,8 +1,6 @@
-"""Files are written beside their place and then renamed, so that nobody ever sees half of one.
+"""Writes files and folders whole or not at all, and demonstrations as npz files without pickle.
 
-Demonstrations in npz files: NumPy arrays in a zip archive, without pickle.
-
-Fields of format 1:
+Fields of npz files of format 1:
 
     format_version            1
     fields                    names of all other fields, so that none is lost unnoticed
@@ -31,6 +29,12 @@ import numpy as np
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.ragged import Ragged
 from compile_il.data.validation import INTEGERS, DemonstrationError, check_counts
+
+FORMAT_VERSION = 2
+PER_STEP = ("label_boundaries", "label_codes")
+PER_SEGMENT = ("true_boundaries", "true_codes", "label_segments")
+SUFFIX = ".npz"
+REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
@@ -97,15 +101,6 @@ def _behind_links(path: Path) -> Path:
     return target
 
 
-FORMAT_VERSION = 2
-
-
-SUFFIX = ".npz"
-
-
-REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
-
-
 def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Returns the path that `save` will write, with a suffix; raises an error if it will not be able to."""
     if not os.fspath(path):
@@ -117,7 +112,7 @@ def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 
 def save(demos: Demonstrations, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Writes demonstrations to a file that is either complete or not there. See `Demonstrations.save`."""
+    """Writes demonstrations to a file. See `Demonstrations.save`."""
     path = target_path(path, overwrite=overwrite)
     with write_atomically(path) as unfinished, open(unfinished, "wb") as file:
         np.savez_compressed(file, **_to_fields(demos))
@@ -147,76 +142,57 @@ def _to_fields(demos: Demonstrations) -> dict[str, Any]:
     }
     if storage.num_actions is not None:
         fields["num_actions"] = np.array(storage.num_actions)
-    for name in ("true_boundaries", "true_codes", "label_segments"):
-        lists: Ragged | None = getattr(storage, name)
-        if lists is not None:
-            fields |= {name: lists.values, f"num_{name}": lists.counts}
-    if storage.label_boundaries is not None and storage.label_codes is not None:
-        fields |= {
-            "label_boundaries": storage.label_boundaries.values,
-            "label_codes": storage.label_codes.values,
-        }
+    for name in PER_STEP + PER_SEGMENT:
+        part: Ragged | None = getattr(storage, name)
+        if part is not None:
+            fields |= {name: part.values} | ({f"num_{name}": part.counts} if name in PER_SEGMENT else {})
     fields["fields"] = np.array(list(fields))
     return fields
 
 
 def _from_fields(fields: dict[str, np.ndarray]) -> Demonstrations:
-    version = _number(fields, "format_version")
-    if version > FORMAT_VERSION:
+    def field(name: str) -> np.ndarray:
+        if name not in fields:
+            raise DemonstrationError(f"the field {name!r} is missing. {REMEDY}")
+        return fields[name]
+
+    def number(name: str) -> int:
+        value = field(name)
+        if value.shape != () or value.dtype.kind not in "iu":
+            raise DemonstrationError(
+                f"the field {name!r} is {value.dtype} of shape {value.shape}, not an integer. {REMEDY}"
+            )
+        return int(value)
+
+    if (version := number("format_version")) > FORMAT_VERSION:
         raise DemonstrationError(
             f"it has format {version}, and this compile-il reads up to {FORMAT_VERSION}. Upgrade compile-il."
         )
-    _check_listed(fields)
-    actions = _field(fields, "actions")
-    discrete = "num_actions" in fields or actions.dtype.kind in INTEGERS
+    # A file that has lost an optional field would read as one that never had it.
+    listed = {str(name) for name in field("fields").ravel()}
+    for name in sorted(listed):
+        field(name)
+    if unlisted := set(fields) - listed - {"fields"}:
+        raise DemonstrationError(f"the field {min(unlisted)!r} is not among those listed. {REMEDY}")
+    discrete = "num_actions" in fields or field("actions").dtype.kind in INTEGERS
     demos = Demonstrations.from_packed(
-        _field(fields, "frames"),
-        actions,
-        _field(fields, "lengths"),
-        num_actions=_number(fields, "num_actions") if discrete else None,
+        field("frames"), field("actions"), field("lengths"), num_actions=number("num_actions") if discrete else None
     )
-    demos = demos.with_truth(_lists(fields, "true_boundaries"), _lists(fields, "true_codes"))
-    if any(name in fields for name in ("label_boundaries", "label_codes", "label_segments")):
-        boundaries, codes = (_cut(fields, f"label_{name}", demos.lengths) for name in ("boundaries", "codes"))
-        demos = demos.with_labels(boundaries, codes, _lists(fields, "label_segments"))
+    lists: dict[str, Any] = dict.fromkeys(PER_SEGMENT)
+    lists |= {name: _cut(name, field(name), field(f"num_{name}")) for name in PER_SEGMENT if name in fields}
+    demos = demos.with_truth(lists["true_boundaries"], lists["true_codes"])
+    if lists["label_segments"] is not None or any(name in fields for name in PER_STEP):
+        boundaries, codes = (_cut(name, field(name), demos.lengths) for name in PER_STEP)
+        demos = demos.with_labels(boundaries, codes, lists["label_segments"])
     return demos
 
 
-def _check_listed(fields: dict[str, np.ndarray]) -> None:
-    """Refuses a file that has lost an optional field: it would read as one that never had it."""
-    listed = {str(name) for name in _field(fields, "fields").ravel()}
-    for name in sorted(listed):
-        _field(fields, name)
-    if unlisted := set(fields) - listed - {"fields"}:
-        raise DemonstrationError(f"the field {min(unlisted)!r} is not among those listed. {REMEDY}")
-
-
-def _lists(fields: dict[str, np.ndarray], name: str) -> list[np.ndarray] | None:
-    return _cut(fields, name, _field(fields, f"num_{name}")) if name in fields else None
-
-
-def _cut(fields: dict[str, np.ndarray], name: str, counts: np.ndarray) -> list[np.ndarray]:
-    """A field that holds all episodes end to end, as a list with one array per episode."""
-    values = _field(fields, name)
+def _cut(name: str, values: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
+    """Cuts a field of all episodes end to end into a list with one array per episode."""
     if values.ndim != 1 or counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
         raise DemonstrationError(f"the field {name!r}, or what counts its entries, is not a list of integers. {REMEDY}")
     check_counts(counts, len(values), f"entries in {name!r}")
     return Ragged(values, counts.astype(np.int64)).parts
-
-
-def _field(fields: dict[str, np.ndarray], name: str) -> np.ndarray:
-    if name not in fields:
-        raise DemonstrationError(f"the field {name!r} is missing. {REMEDY}")
-    return fields[name]
-
-
-def _number(fields: dict[str, np.ndarray], name: str) -> int:
-    value = _field(fields, name)
-    if value.shape != () or value.dtype.kind not in "iu":
-        raise DemonstrationError(
-            f"the field {name!r} is {value.dtype} of shape {value.shape}, not an integer. {REMEDY}"
-        )
-    return int(value)
 
 
 def _read_fields(path: Path) -> dict[str, np.ndarray]:

@@ -228,7 +228,7 @@ def _to_float32(ragged: Ragged, what: str) -> Ragged:
     if values.dtype.kind in INTEGERS:
         refuse_where(
             ragged,
-            ((rows > EXACT_IN_FLOAT32) | (rows < -EXACT_IN_FLOAT32)).any(axis=1),
+            np.any((rows > EXACT_IN_FLOAT32) | (rows < -EXACT_IN_FLOAT32), axis=1),
             lambda i, t, _: (
                 f"Episode {i}, {what} {t} holds a whole number beyond {EXACT_IN_FLOAT32}, which loses its last digits "
                 "in float32; subtract an offset, or cast to float if the digits do not matter."
