@@ -1,8 +1,8 @@
-"""Demonstrations as Minari datasets, the format that offline reinforcement learning shares its data in.
+"""Writes and reads Minari datasets, the format in which offline reinforcement learning shares its data.
 
-Observations and actions go into spaces built from the data, rewards are zero, the last step terminates. What
-is known about segments goes into the infos of each episode, under `compile_il`, as arrays of T+1 numbers
-(Minari keeps one info per observation), filled up with `UNKNOWN`:
+Observations and actions go into spaces built from the data, rewards are zero, the last step terminates. Truth and
+labels go into the infos of each episode, under `compile_il`, as arrays of T+1 numbers (Minari keeps one info per
+observation), filled up with `UNKNOWN`:
 
     true_boundaries     1 where an inner segment starts at step t, else 0
     true_codes          the codes of the segments, one after the other from entry 0 on
@@ -14,7 +14,7 @@ import importlib
 import secrets
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,7 @@ NO_STATES = Box(0.0, 0.0, (1,), np.float32)
 
 
 def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
-    """Writes demonstrations to the local Minari store, each as terminated at its last step.
-
-    See `Demonstrations.to_minari`.
-    """
+    """Writes demonstrations to the local Minari store. See `Demonstrations.to_minari`."""
     if demos.storage.label_segments is not None:
         raise DemonstrationError(
             "Minari datasets do not keep the codes of segments: drop them with with_labels(labels.boundaries, "
@@ -45,7 +42,14 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False
         )
     minari = _import_minari()
     path = _dataset_path(dataset_id)
-    _check_environment(env_id)
+    if env_id is not None:
+        try:
+            gymnasium.spec(env_id)
+        except gymnasium.error.Error as error:
+            raise DemonstrationError(
+                f"env_id {env_id!r} is not registered with Gymnasium: {error} Import the package that registers it "
+                "first, or leave env_id out."
+            ) from error
     if path.exists() and not overwrite:
         raise FileExistsError(f"The Minari dataset {dataset_id} exists already; pass overwrite=True to replace it.")
     buffers = [_to_buffer(demo) for demo in demos]
@@ -112,18 +116,6 @@ def _dataset_path(dataset_id: str) -> Path:
     return get_dataset_path(dataset_id)
 
 
-def _check_environment(env_id: str | None) -> None:
-    if env_id is None:
-        return
-    try:
-        gymnasium.spec(env_id)
-    except gymnasium.error.Error as error:
-        raise DemonstrationError(
-            f"env_id {env_id!r} is not registered with Gymnasium: {error} Import the package that registers it first, "
-            "or leave env_id out."
-        ) from error
-
-
 @contextmanager
 def _replacing(path: Path) -> Iterator[None]:
     """Puts the dataset at `path` aside; deletes it when the block succeeds, puts it back when it fails."""
@@ -162,20 +154,7 @@ def _action_space(demos: Demonstrations) -> gymnasium.Space[Any]:
 def _to_buffer(demo: Demonstration) -> Any:
     from minari.data_collector import EpisodeBuffer
 
-    T = len(demo)
-    frames = demo.observations
-    return EpisodeBuffer(
-        observations=np.zeros((T + 1, 1), np.float32) if frames.shape[1:] == (0,) else frames,
-        actions=demo.actions,
-        rewards=np.zeros(T, np.float32),
-        terminations=np.arange(T) == T - 1,
-        truncations=np.zeros(T, bool),
-        infos=_to_infos(demo),
-    )
-
-
-def _to_infos(demo: Demonstration) -> dict[str, Any]:
-    T = len(demo)
+    T, frames = len(demo), demo.observations
     info = {}
     if demo.truth.boundaries is not None:
         info["true_boundaries"] = _fill(T, np.isin(np.arange(T), demo.truth.boundaries))
@@ -184,7 +163,14 @@ def _to_infos(demo: Demonstration) -> dict[str, Any]:
     if demo.labels is not None:
         info["label_boundaries"] = _fill(T, demo.labels.boundaries)
         info["label_codes"] = _fill(T, demo.labels.codes)
-    return {INFO_KEY: info} if info else {}
+    return EpisodeBuffer(
+        observations=np.zeros((T + 1, 1), np.float32) if frames.shape[1:] == (0,) else frames,
+        actions=demo.actions,
+        rewards=np.zeros(T, np.float32),
+        terminations=np.arange(T) == T - 1,
+        truncations=np.zeros(T, bool),
+        infos={INFO_KEY: info} if info else {},
+    )
 
 
 def _fill(T: int, values: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " num_frames"]:
@@ -198,24 +184,18 @@ def _from_episodes(
 ) -> Demonstrations:
     infos = [(episode.infos or {}).get(INFO_KEY, {}) for episode in episodes]
 
-    def column(name: str) -> list[np.ndarray] | None:
-        return [info[name] for info in infos] if all(name in info for info in infos) else None
+    def column(name: str, read: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray] | None:
+        return [read(info[name]) for info in infos] if all(name in info for info in infos) else None
 
-    starts, codes = column("true_boundaries"), column("true_codes")
-    label_boundaries, label_codes = column("label_boundaries"), column("label_codes")
+    has_states = observation_space != NO_STATES
     demos = Demonstrations.from_arrays(
-        None
-        if observation_space == NO_STATES
-        else [_observations(e.observations, observation_space) for e in episodes],
+        [_observations(e.observations, observation_space) for e in episodes] if has_states else None,
         [_actions(e.actions, action_space) for e in episodes],
         num_actions=int(action_space.n) if isinstance(action_space, Discrete) else None,
-        boundaries=None if starts is None else [np.flatnonzero(part == 1) for part in starts],
-        codes=None if codes is None else [part[part != UNKNOWN] for part in codes],
+        boundaries=column("true_boundaries", lambda part: np.flatnonzero(part == 1)),
+        codes=column("true_codes", lambda part: part[part != UNKNOWN]),
     )
-    return demos.with_labels(
-        None if label_boundaries is None else [part[:-1] for part in label_boundaries],
-        None if label_codes is None else [part[:-1] for part in label_codes],
-    )
+    return demos.with_labels(*(column(name, lambda part: part[:-1]) for name in ("label_boundaries", "label_codes")))
 
 
 def _observations(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
@@ -223,7 +203,7 @@ def _observations(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
 
 
 def _actions(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
-    """Discrete actions counted from 0; actions in a Box as real numbers, even if it holds whole ones."""
+    """Counts discrete actions from 0; makes actions in a Box real numbers, even if it holds whole ones."""
     if isinstance(space, Discrete):
         return values - space.start
     real = _single(values.astype(np.promote_types(values.dtype, np.float32)))

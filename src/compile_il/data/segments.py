@@ -1,4 +1,4 @@
-"""What was found in demonstrations: boundaries and skills, how sure they are, and how they compare with the truth."""
+"""Holds the segmentation of demonstrations: boundaries and skills, with their probabilities."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class SegmentRow(TypedDict):
-    """One segment that was found, as plain values; see `Segments.rows`."""
+    """One segment as plain values; see `Segments.rows`."""
 
     demonstration: int
     """The index, from 0, of its demonstration among those that were segmented."""
@@ -26,7 +26,7 @@ class SegmentRow(TypedDict):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Segments:
-    """What was found in some demonstrations; lists with one entry per demonstration."""
+    """Segmentation of some demonstrations, in lists with one entry per demonstration."""
 
     boundaries: list[NDArray[np.int32]]
     """The inner boundaries: the first step of each segment but the first."""
@@ -59,7 +59,7 @@ class Segments:
 
     @property
     def num_segments(self) -> NDArray[np.int64]:
-        """Number of segments found in each demonstration."""
+        """Number of segments in each demonstration."""
         return np.array([len(skills) for skills in self.skills])
 
     @cached_property
@@ -83,17 +83,9 @@ class Segments:
 
 
 def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segments:
-    """Joins what was found in all parts; `places` are those of their demonstrations, one part after the other."""
-    order = np.argsort(places)
-
-    def joined(name: str) -> list[NDArray[Any]]:
-        entries = [entry for part in parts for entry in getattr(part, name)]
-        return [entries[i] for i in order]
-
-    return Segments(
-        boundaries=joined("boundaries"),
-        skills=joined("skills"),
-        boundary_probs=joined("boundary_probs"),
-        count_probs=joined("count_probs"),
-        log_likelihood=np.array(joined("log_likelihood")),
-    )
+    """Joins segmentations; `places` are those of their demonstrations, one part after the other."""
+    lists: dict[str, Any] = {}
+    for field in dataclasses.fields(Segments):
+        entries = [entry for part in parts for entry in getattr(part, field.name)]
+        lists[field.name] = [entries[i] for i in np.argsort(places)]
+    return Segments(**lists | {"log_likelihood": np.array(lists["log_likelihood"])})

@@ -1,7 +1,4 @@
-"""What demonstrations' observations and actions look like, and how large they are: what networks are built from.
-
-Single observations and actions as people hand them to skills: checked, since networks would take almost anything.
-"""
+"""Describes observations and actions, as far as networks are built from it, and checks single ones."""
 
 from typing import Any
 
@@ -15,9 +12,18 @@ from numpy.typing import NDArray
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.validation import RENUMBER, DemonstrationError, ObservationKind, num_if_sparse
 
+MAX_CHANGES = 4096
+"""Most steps of the data whose changes are kept, for effects to begin with."""
+LEAST_SIDE = 5
+"""Fewest rows and columns of a grid that two 3x3 convolutions need."""
+MOST_UNSEEN_ACTIONS = 1_000_000
+"""Most discrete actions of which data may have fewer than a hundredth: with more, a batch outgrows any memory."""
+_LEAST_SPREAD = 1e-6
+"""Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
+
 
 class Space(eqx.Module):
-    """What observations and actions look like; enough to build networks for them."""
+    """Kinds and sizes of observations and actions; enough to build networks for them."""
 
     observation_kind: ObservationKind
     observation_shape: tuple[int, ...]
@@ -45,24 +51,8 @@ class Scaling(eqx.Module):
 
 
 def total(observation: Any) -> Any:
-    """Sum over the cells of each channel of a grid; vectors, which have no cells, stay as they are."""
+    """Sums the cells of each channel of a grid; vectors, which have no cells, stay as they are."""
     return observation.sum(axis=(-3, -2)) if observation.ndim >= 3 else observation
-
-
-MAX_CHANGES = 4096
-"""Most steps of the data whose changes are kept, for effects to begin with."""
-
-
-LEAST_SIDE = 5
-"""Fewest rows and columns of a grid that two 3x3 convolutions need."""
-
-
-MOST_UNSEEN_ACTIONS = 1_000_000
-"""Most discrete actions of which data may have fewer than a hundredth: with more, a batch outgrows any memory."""
-
-
-_LEAST_SPREAD = 1e-6
-"""Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
 
 
 def check_numbering(demos: Demonstrations) -> None:
@@ -86,7 +76,7 @@ def check_numbering(demos: Demonstrations) -> None:
 
 
 def space_of(demos: Demonstrations) -> Space:
-    """What the demonstrations' observations and actions look like."""
+    """Makes the space of demonstrations; refuses grids that are too small for convolutions."""
     if demos.observation_kind == "grid" and min(demos.observation_shape[:2]) < LEAST_SIDE:
         shape = "x".join(map(str, demos.observation_shape))
         if min(demos.observation_shape[1:]) >= LEAST_SIDE:
@@ -110,7 +100,7 @@ def space_of(demos: Demonstrations) -> Space:
 
 
 def scaling_of(demos: Demonstrations) -> Scaling:
-    """Mean and spread of vectors and continuous actions, some changes of observations, and largest entries of grids."""
+    """Measures demonstrations; see `Scaling`."""
     nothing = np.zeros((0,), np.float32)
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
@@ -121,7 +111,7 @@ def scaling_of(demos: Demonstrations) -> Scaling:
 
 
 def _changes(demos: Demonstrations) -> NDArray[np.float32]:
-    """The changes of the observation in at most `MAX_CHANGES` steps from all over the data."""
+    """Returns the changes of the observation in at most `MAX_CHANGES` steps from all over the data."""
     if demos.observation_kind == "symbol":
         return np.zeros((0, 0), np.float32)
     frames, counts = demos.storage.observations.values, demos.storage.observations.counts
@@ -131,40 +121,34 @@ def _changes(demos: Demonstrations) -> NDArray[np.float32]:
 
 
 def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and spread of each column, whatever its unit; constants get the spread `of_constants`."""
+    """Returns mean and spread of each column; constants get the spread `of_constants`."""
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     constant = spread <= _LEAST_SPREAD * np.abs(mean)
     return mean.astype(np.float32), np.where(constant, of_constants, spread).astype(np.float32)
 
 
 def check_observation(observation: Any, space: Space) -> jax.Array:
-    """Returns one observation of the space as an array; raises a clear error if it is none."""
-    given = np.asarray(observation)
-    if space.observation_kind == "symbol":
-        return _whole_below(given, space.num_symbols, "observation", "symbols")
-    _check_numbers(given, space.observation_shape, "observation")
-    return jnp.asarray(given)
+    """Returns one observation of the space as an array; refuses anything else."""
+    symbols = space.num_symbols if space.observation_kind == "symbol" else None
+    return _check(observation, "observation", space.observation_shape, symbols)
 
 
 def check_action(action: Any, space: Space) -> jax.Array:
-    """Returns one action of the space as an array; raises a clear error if it is none."""
-    given = np.asarray(action)
-    if space.num_actions:
-        return _whole_below(given, space.num_actions, "action", "actions")
-    _check_numbers(given, (space.action_dim,), "action")
-    return jnp.asarray(given)
+    """Returns one action of the space as an array; refuses anything else."""
+    return _check(action, "action", (space.action_dim,), space.num_actions or None)
 
 
-def _whole_below(given: np.ndarray, limit: int, what: str, plural: str) -> jax.Array:
-    if given.shape != () or not np.issubdtype(given.dtype, np.integer) or not 0 <= given < limit:
-        raise ValueError(f"The {what} is {given}: the model was trained with {plural} 0 to {limit - 1}.")
-    return jnp.asarray(given)
-
-
-def _check_numbers(given: np.ndarray, shape: tuple[int, ...], what: str) -> None:
-    if given.shape != shape:
-        raise ValueError(f"The {what} has shape {given.shape}: the model was trained with {shape}.")
-    if not np.issubdtype(given.dtype, np.number) and given.dtype != bool:
-        raise ValueError(f"The {what} has the type {given.dtype}: give numbers.")
-    if not np.isfinite(given).all():
+def _check(value: Any, what: str, shape: tuple[int, ...], limit: int | None) -> jax.Array:
+    """Checks a whole number below a limit, or if there is none, finite numbers of a shape."""
+    array = np.asarray(value)
+    if limit is not None:
+        if array.shape != () or not np.issubdtype(array.dtype, np.integer) or not 0 <= array < limit:
+            plural = "symbols" if what == "observation" else "actions"
+            raise ValueError(f"The {what} is {array}: the model was trained with {plural} 0 to {limit - 1}.")
+    elif array.shape != shape:
+        raise ValueError(f"The {what} has shape {array.shape}: the model was trained with {shape}.")
+    elif not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+        raise ValueError(f"The {what} has the type {array.dtype}: give numbers.")
+    elif not np.isfinite(array).all():
         raise ValueError(f"The {what} holds something that is not a finite number.")
+    return jnp.asarray(array)
