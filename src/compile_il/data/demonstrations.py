@@ -22,7 +22,7 @@ from compile_il.data.labels import (
     check_true_boundaries,
     check_true_codes,
     labels_at_places,
-    reveal_truth,
+    labels_from_truth,
     unknown_labels,
 )
 from compile_il.data.ragged import Ragged, Storage
@@ -349,7 +349,7 @@ class Demonstrations:
           seed: chooses the episodes.
         """
         shown = {"boundaries": boundaries, "codes": codes, "segment_codes": segment_codes}
-        return type(self)(reveal_truth(self.storage, **shown, fraction=fraction, seed=seed))
+        return self.with_labels(**labels_from_truth(self.truth, self.lengths, **shown, fraction=fraction, seed=seed))
 
     # Files
 

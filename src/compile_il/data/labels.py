@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 
 from compile_il.config import Config
-from compile_il.data.ragged import Ragged, Storage
+from compile_il.data.ragged import Ragged
 from compile_il.data.validation import (
     INT32_MAX,
     INTEGERS,
@@ -197,9 +197,11 @@ def check_label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"
 def labels_at_places(places: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
     """Packs boundary labels of all steps, from places of all inner boundaries, or None if they are unknown."""
     check_list(places, "boundary places", expected=len(lengths))
-    known = np.array([inner is not None for inner in places], bool)
+    is_known = np.array([inner is not None for inner in places], bool)
     starts = _inner_boundaries([[] if inner is None else inner for inner in places], "boundary places", lengths)
-    return _show(_starts_inner_segment(starts, lengths), lengths, known)
+    labels = np.where(np.repeat(is_known, lengths), 0, UNKNOWN).astype(np.int32)
+    labels[(np.cumsum(lengths) - lengths)[starts.part_index] + starts.values] = 1
+    return Ragged(labels, lengths)
 
 
 def check_label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundaries: Ragged) -> Ragged:
@@ -321,46 +323,36 @@ def _agree(segment_codes: list[int], boundaries: list[int], codes: list[int]) ->
     return bool((fresh | coded) >> (len(segment_codes) - 1) & 1)
 
 
-def reveal_truth(
-    storage: Storage, *, boundaries: bool, codes: bool, segment_codes: bool, fraction: float, seed: int
-) -> Storage:
-    """Turns the truth about some episodes into labels; see `Demonstrations.reveal`."""
+def labels_from_truth(
+    truth: Truth,
+    lengths: Int[np.ndarray, " B"],
+    *,
+    boundaries: bool,
+    codes: bool,
+    segment_codes: bool,
+    fraction: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Turns the truth about some episodes into arguments of `with_labels`; see `Demonstrations.reveal`."""
     check_fraction(fraction)
     seed = whole_number("seed", seed, 0)
     if not boundaries and not codes and not segment_codes:
         raise DemonstrationError("Nothing to reveal: boundaries, codes and segment_codes are all False.")
-    if (boundaries or codes) and storage.true_boundaries is None:
+    if (boundaries or codes) and truth.boundaries is None:
         raise DemonstrationError("The true boundaries are unknown, so nothing is known about single steps.")
-    if (codes or segment_codes) and storage.true_codes is None:
+    if (codes or segment_codes) and truth.codes is None:
         raise DemonstrationError("The true codes are unknown; pass codes=False to reveal boundaries only.")
-    lengths, true_codes = storage.actions.counts, storage.true_codes
     num_shown = max(1, round(fraction * len(lengths)))
-    shown = np.zeros(len(lengths), bool)
-    shown[np.random.default_rng(seed).permutation(len(lengths))[:num_shown]] = True
-    label_boundaries = label_codes = unknown_labels(lengths)
-    label_segments = None
-    if storage.true_boundaries is not None:
-        starts_inner = _starts_inner_segment(storage.true_boundaries, lengths)
-        if boundaries:
-            label_boundaries = _show(starts_inner, lengths, shown)
-        if codes and true_codes is not None:
-            # Segments are counted through all episodes, as the codes are.
-            segment_index = np.cumsum(starts_inner | ~_is_inner(storage.actions)) - 1
-            label_codes = _show(true_codes.values[segment_index], lengths, shown)
-    if segment_codes and true_codes is not None:
-        counts = np.where(shown, true_codes.counts, 0)
-        label_segments = Ragged(true_codes.values[shown[true_codes.part_index]], counts)
-    return storage._replace(label_boundaries=label_boundaries, label_codes=label_codes, label_segments=label_segments)
-
-
-def _starts_inner_segment(boundaries: Ragged, lengths: Int[np.ndarray, " B"]) -> Bool[np.ndarray, " S"]:
-    starts = np.zeros(int(lengths.sum()), bool)
-    starts[(np.cumsum(lengths) - lengths)[boundaries.part_index] + boundaries.values] = True
-    return starts
-
-
-def _show(values: Shaped[np.ndarray, " S"], lengths: Int[np.ndarray, " B"], shown: Bool[np.ndarray, " B"]) -> Ragged:
-    return Ragged(np.where(np.repeat(shown, lengths), values, UNKNOWN).astype(np.int32), lengths)
+    shown = set(np.random.default_rng(seed).permutation(len(lengths))[:num_shown].tolist())
+    labels: dict[str, Any] = {}
+    if boundaries:
+        labels["boundary_places"] = truth.boundaries
+    if codes:
+        episodes = zip(truth.codes or [], truth.boundaries or [], lengths, strict=True)
+        labels["codes"] = [np.repeat(ids, np.diff([0, *inner, T])) for ids, inner, T in episodes]
+    if segment_codes:
+        labels["segment_codes"] = truth.codes
+    return {name: [part if i in shown else None for i, part in enumerate(parts)] for name, parts in labels.items()}
 
 
 def check_codes(labels: PartialLabels | None, config: Config) -> None:
