@@ -1,28 +1,20 @@
-"""Worlds: pure JAX functions of one episode, and the names by which people ask for them."""
+"""Lists the worlds by name; each is a frozen dataclass of pure JAX functions of one episode."""
 
 import dataclasses
 import difflib
 from typing import Any, TypeVar
 
-from compile_il.worlds.grid import GridLevel, GridState, GridWindowWorld, GridWorld
-from compile_il.worlds.reacher import ReacherLevel, ReacherState, ReacherWorld
-from compile_il.worlds.symbols import SymbolsLevel, SymbolsState, SymbolsWorld
-from compile_il.worlds.world import ActingWorld, Episode, Step, World, WorldError, check_whole
+from compile_il.worlds.grid import GridWindowWorld, GridWorld
+from compile_il.worlds.reacher import ReacherWorld
+from compile_il.worlds.symbols import SymbolsWorld
+from compile_il.worlds.world import ActingWorld, World, WorldError, check_whole
 
 __all__ = [
     "WORLDS",
     "ActingWorld",
-    "Episode",
-    "GridLevel",
-    "GridState",
     "GridWindowWorld",
     "GridWorld",
-    "ReacherLevel",
-    "ReacherState",
     "ReacherWorld",
-    "Step",
-    "SymbolsLevel",
-    "SymbolsState",
     "SymbolsWorld",
     "World",
     "WorldError",
@@ -33,7 +25,6 @@ __all__ = [
 
 
 AnyWorld = TypeVar("AnyWorld", bound=World)
-
 
 WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
     "grid-pickup": GridWorld(kind="pickup"),
@@ -47,7 +38,7 @@ WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
 
 
 def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
-    """A world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`.
+    """Makes a world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`.
 
     A list that is longer than usual brings the things that it takes, unless their number is an option too.
     """
@@ -56,11 +47,11 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
             f"There is no world {name!r}{_suggest(name, list(WORLDS))} Choose one of: {', '.join(WORLDS)}."
         )
     world = WORLDS[name]
-    known = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
+    names = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
     for option in options:
-        if option not in known:
+        if option not in names:
             raise WorldError(
-                f"World {name!r} has no option {option!r}{_suggest(option, known)} It has: {', '.join(known)}."
+                f"World {name!r} has no option {option!r}{_suggest(option, names)} It has: {', '.join(names)}."
             )
     if "num_tasks" in options:
         options = _things_for(world, options["num_tasks"]) | options
@@ -68,12 +59,12 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
 
 
 def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
-    """The same world with lists of `num_tasks` tasks, and with at least as many things as these take."""
+    """Returns the same world with lists of `num_tasks` tasks, and with at least as many things as these take."""
     return dataclasses.replace(world, num_tasks=num_tasks, **_things_for(world, num_tasks))  # type: ignore[type-var]
 
 
 def _things_for(world: World, num_tasks: int) -> dict[str, int]:
-    """Options that give a world at least as many things as tasks, where each can serve only one task."""
+    """Returns options that give a world at least as many things as tasks, where each can serve only one task."""
     check_whole("num_tasks", num_tasks)
     if isinstance(world, GridWorld) and world.kind == "pickup":
         return {"num_objects": max(world.num_objects, num_tasks)}
@@ -83,15 +74,11 @@ def _things_for(world: World, num_tasks: int) -> dict[str, int]:
 
 
 def name_of(world: object) -> str | None:
-    """Public name of a world, whatever its options; None for one that is not of this package."""
-    alike = (name for name, ours in WORLDS.items() if _kind(ours) == _kind(world))
-    return next(alike, None)
+    """Returns the public name of a world, whatever its options; None for one that is not of this package."""
+    kind = type(world), getattr(world, "kind", None)
+    return next((name for name, ours in WORLDS.items() if (type(ours), getattr(ours, "kind", None)) == kind), None)
 
 
-def _kind(world: object) -> tuple[type, object]:
-    return type(world), getattr(world, "kind", None)
-
-
-def _suggest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
+def _suggest(word: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(word, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else "."

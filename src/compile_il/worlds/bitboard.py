@@ -1,4 +1,4 @@
-"""Sets of grid cells as bits: one machine word a row, so that a breadth-first wave is a handful of shifts.
+"""Stores sets of grid cells as bits, one machine word a row, so that a breadth-first wave is a handful of shifts.
 
 Bit c of word r says whether cell (r, c) is in the set. A 10x10 grid is ten words instead of a hundred booleans, which
 makes the expert's planning cheap enough to run for every fresh demonstration of a training batch.
@@ -19,19 +19,19 @@ NUM_DIRECTIONS = 4
 
 
 def from_cells(dense: Bool[Array, "size size"]) -> Board:
-    """Board of the cells that are true in a boolean grid; the inverse of `to_cells`."""
+    """Makes a board of the cells that are true in a boolean grid; the inverse of `to_cells`."""
     weights = jnp.left_shift(jnp.uint32(1), jnp.arange(dense.shape[1], dtype=jnp.uint32))
     return jnp.sum(jnp.where(dense, weights, jnp.uint32(0)), axis=1, dtype=jnp.uint32)
 
 
 def to_cells(board: Board) -> Bool[Array, "size size"]:
-    """Boolean grid of the cells that are in a board; the inverse of `from_cells`."""
+    """Makes a boolean grid of the cells that are in a board; the inverse of `from_cells`."""
     columns = jnp.arange(board.shape[0], dtype=jnp.uint32)
     return (board[:, None] >> columns) & 1 == 1
 
 
 def from_indices(cells: Int[Array, " n"], included: Bool[Array, " n"], size: int) -> Board:
-    """Board of those flat cell indices (row * size + column) that are included."""
+    """Makes a board of those flat cell indices (row * size + column) that are included."""
     row, column = jnp.divmod(cells, size)
     bits = jnp.where(included, jnp.left_shift(jnp.uint32(1), column.astype(jnp.uint32)), jnp.uint32(0))
     on_row = row[:, None] == jnp.arange(size)
@@ -40,13 +40,13 @@ def from_indices(cells: Int[Array, " n"], included: Bool[Array, " n"], size: int
 
 
 def contains(board: Board, cell: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether a flat cell index is in a board."""
+    """Returns whether a flat cell index is in a board."""
     size = board.shape[0]
     return (board[cell // size] >> (cell % size).astype(jnp.uint32)) & 1 == 1
 
 
 def touching(board: Board) -> UInt32[Array, "4 size"]:
-    """Boards of the cells whose neighbour in a direction is in `board`, one for each direction."""
+    """Returns the cells whose neighbour in a direction is in `board`, as one board for each direction."""
     nothing = jnp.zeros((1,), jnp.uint32)
     north = jnp.concatenate([nothing, board[:-1]])
     south = jnp.concatenate([board[1:], nothing])
@@ -60,12 +60,12 @@ class Directions(NamedTuple):
     high: Board
 
     def at(self, cell: Int[Array, ""]) -> Int[Array, ""]:
-        """Direction stored for a flat cell index, 0 to 3."""
+        """Returns the direction stored for a flat cell index, 0 to 3."""
         return contains(self.low, cell).astype(jnp.int32) + 2 * contains(self.high, cell).astype(jnp.int32)
 
 
 def first_direction(candidates: UInt32[Array, "4 size"]) -> Directions:
-    """For each cell the first of the four directions in which it is a candidate."""
+    """Finds for each cell the first of the four directions in which it is a candidate."""
     north, east, south, west = candidates
     not_north_or_east = ~(north | east)
     return Directions(
@@ -81,7 +81,7 @@ class _Wave(NamedTuple):
 
 
 def flow_to(goals: Board, open_cells: Board) -> Directions:
-    """For each open cell, the first direction that starts a shortest path to the nearest goal.
+    """Finds for each open cell the first direction that starts a shortest path to the nearest goal.
 
     Breadth-first search from the goals outwards. A cell that the wave reaches from several sides at once has several
     shortest paths; it takes the first in the order N, E, S, W. On a goal itself the flow leads to another goal beside
@@ -104,7 +104,7 @@ def flow_to(goals: Board, open_cells: Board) -> Directions:
 
 
 def connected_to(start: Board, open_cells: Board) -> Board:
-    """The open cells that can be walked to from the start."""
+    """Returns the open cells that can be reached from the start."""
 
     def grow(wave: tuple[Board, Board]) -> tuple[Board, Board]:
         seen, _ = wave

@@ -20,7 +20,7 @@ from compile_il.data.batch import Batch
 from compile_il.data.labels import NO_SEGMENT
 from compile_il.data.ragged import Ragged
 from compile_il.worlds import make_world
-from compile_il.worlds.world import ActingWorld, Episode, World, WorldError, check_whole, key_of
+from compile_il.worlds.world import ActingWorld, Episode, World, WorldError, check, check_whole, key_of
 
 # Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
@@ -58,16 +58,20 @@ def demonstrate(
     Returns:
       Demonstrations whose `truth` holds the boundaries and the task of each segment.
     """
-    chosen = _choose(world, num_tasks=num_tasks, max_steps=max_steps, **options)
+    options = {
+        name: v for name, v in {"num_tasks": num_tasks, "max_steps": max_steps, **options}.items() if v is not None
+    }
+    if isinstance(world, str):
+        world = make_world(world, **options)
+    elif options:
+        raise WorldError(f"Options {', '.join(options)} go with the name of a world; set them on the world you pass.")
     check_whole("num_demos", num_demos)
+    check(num_demos >= 1, f"num_demos is {num_demos}", "ask for at least 1")
     check_whole("seed", seed)
-    key = key_of(seed)
-    if num_demos < 1:
-        raise WorldError(f"num_demos is {num_demos}: ask for at least 1.")
     chunks: list[_Chunk] = []
     frames: np.ndarray | None = None
     made = 0
-    for chunk in _make_chunks(chosen, num_demos, key):
+    for chunk in _make_chunks(world, num_demos, key_of(seed)):
         frames = _extend(frames, chunk.frames)
         chunks.append(chunk._replace(frames=[]))
         made += len(chunk.lengths)
@@ -76,19 +80,10 @@ def demonstrate(
     _, actions, lengths, boundaries, num_boundaries, codes = zip(*chunks, strict=True)
     num_inner = np.concatenate(num_boundaries)
     return Demonstrations.from_packed(
-        frames, np.concatenate(actions), np.concatenate(lengths), num_actions=chosen.num_actions
+        frames, np.concatenate(actions), np.concatenate(lengths), num_actions=world.num_actions
     ).with_truth(
         boundaries=Ragged(np.concatenate(boundaries), num_inner), codes=Ragged(np.concatenate(codes), num_inner + 1)
     )
-
-
-def _choose(world: str | World, **options: Any) -> World:
-    given = {name: value for name, value in options.items() if value is not None}
-    if isinstance(world, str):
-        return make_world(world, **given)
-    if given:
-        raise WorldError(f"Options {', '.join(given)} go with the name of a world; set them on the world you pass.")
-    return world
 
 
 class _Chunk(NamedTuple):

@@ -132,11 +132,7 @@ def draw_grid(
 ) -> None:
     """Draws a state of the grid world: walls, objects, the player and, where given, a path.
 
-    Args:
-      axes: where to draw.
-      observation: rows x columns x channels, as the world gives it.
-      path: row and column of the player over time, T + 1 of them.
-      segments: for each of the T steps a number that picks the colour of its piece of the path.
+    The path is the player's row and column at T + 1 times; `segments` picks the colour of each of its T pieces.
     """
     from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
@@ -179,14 +175,12 @@ def _draw_object(axes: Axes, x: float, y: float, kind: int) -> None:
 
 def _lanes(path: NDArray[np.int64]) -> NDArray[np.floating]:
     """Returns a small shift of each point of a path, which stays readable where it returns over its own cells."""
-    visits: dict[tuple[int, int], int] = {}
+    cells = list(map(tuple, path.tolist()))
+    visits: dict[tuple[int, ...], int] = {}
     lanes = []
-    previous = None
-    for cell in map(tuple, path.tolist()):
-        if cell != previous:
-            visits[cell] = visits.get(cell, -1) + 1
+    for cell, previous in zip(cells, [None, *cells], strict=False):
+        visits[cell] = visits.get(cell, -1) + (cell != previous)
         lanes.append(0.13 * min(visits[cell], 2))
-        previous = cell
     return np.array(lanes)[:, None]
 
 

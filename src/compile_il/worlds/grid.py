@@ -1,12 +1,9 @@
 """The paper's grid world: walls, objects, a player, and lists of things to visit or to pick up.
 
 Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the rules in full,
-with what the paper leaves open, are in `docs/worlds.md`.
-
-The grid world seen through a window: the player sees the cells around it, and not the whole board.
-
-Levels, rules and experts are those of the grid world, so what one loses by not seeing can be measured: the expert still
-knows the board. The paper leaves worlds that are only partly seen for future work.
+with what the paper leaves open, are in `docs/worlds.md`. In `GridWindowWorld` the player sees the cells around it and
+not the whole board, which the paper leaves for future work; levels, rules and expert are the same, so that the cost of
+not seeing can be measured.
 """
 
 import dataclasses
@@ -18,25 +15,16 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
 
 from compile_il.worlds import bitboard as boards
 from compile_il.worlds.maze import draw_walls, lattice_dim
-from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers, expert_episode, task_reward
+from compile_il.worlds.world import Episode, Reward, Step, check, check_options, expert_episode, task_reward
 
 Kind = Literal["pickup", "visit"]
 
-
 NUM_MOVES = boards.NUM_DIRECTIONS
-
-
 NUM_RL_STEPS = 50
 """Steps after which the paper cuts an episode of reinforcement learning."""
-
-
 MAX_TYPES = 26
 """Largest number of object types: as many as there are letters to draw them with."""
-
-
 ACTION_NAMES = ("north", "east", "south", "west", "pick north", "pick east", "pick south", "pick west")
-
-
 OBJECT_NAMES = ("heart", "tree", "star", "gem", "moon", "bell", "drop", "flag", "key", "sun")
 
 
@@ -84,40 +72,29 @@ class GridWorld:
     """Whether each task done earns a reward of 1 ("dense"), or only the last one ("sparse")."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
         check(self.kind in ("pickup", "visit"), f"kind is {self.kind!r}", "use 'pickup' or 'visit'")
-        check(self.reward in ("dense", "sparse"), f"reward is {self.reward!r}", "use 'dense' or 'sparse'")
-        check(
-            5 <= self.size <= boards.MAX_SIZE,
-            f"size is {self.size}",
-            f"use 5 to {boards.MAX_SIZE} cells a side",
-        )
+        check(5 <= self.size <= boards.MAX_SIZE, f"size is {self.size}", f"use 5 to {boards.MAX_SIZE} cells a side")
         check(0.0 <= self.wall_rate <= 1.0, f"wall_rate is {self.wall_rate}", "use a probability, 0 to 1")
-        check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
-        check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
         check(2 <= self.num_types <= MAX_TYPES, f"num_types is {self.num_types}", f"use 2 to {MAX_TYPES}")
         # Recursive backtracking opens every lattice cell and a passage to each but the first.
-        most = 2 * lattice_dim(self.size) ** 2 - 2
+        most, num_objects = 2 * lattice_dim(self.size) ** 2 - 2, self.num_objects
+        check(1 <= num_objects <= most, f"num_objects is {num_objects}", f"size {self.size} holds 1 to {most}")
         check(
-            1 <= self.num_objects <= most,
-            f"num_objects is {self.num_objects}",
-            f"size {self.size} holds 1 to {most}",
-        )
-        check(
-            not self.distinct_types or self.num_objects <= self.num_types,
-            f"{self.num_objects} objects of distinct types cannot be drawn from {self.num_types} types",
+            not self.distinct_types or num_objects <= self.num_types,
+            f"{num_objects} objects of distinct types cannot be drawn from {self.num_types} types",
             "use fewer objects or distinct_types=False",
         )
         if self.kind == "pickup":
             check(
-                self.num_tasks <= self.num_objects,
-                f"{self.num_tasks} pick-ups need as many objects, and a level has {self.num_objects}",
-                f"use num_tasks <= {self.num_objects} or raise num_objects",
+                self.num_tasks <= num_objects,
+                f"{self.num_tasks} pick-ups need as many objects, and a level has {num_objects}",
+                f"use num_tasks <= {num_objects} or raise num_objects",
             )
         else:
             check(
-                self.num_tasks == 1 or self.num_objects >= 2,
-                f"{self.num_tasks} visits need two objects to go between, and a level has {self.num_objects}",
+                self.num_tasks == 1 or num_objects >= 2,
+                f"{self.num_tasks} visits need two objects to go between, and a level has {num_objects}",
                 "use num_objects >= 2",
             )
 
@@ -146,10 +123,8 @@ class GridWorld:
         types = jax.random.randint(key, (self.num_objects,), 0, self.num_types, jnp.int32)
         # A visit list needs two types; a level of one type alone comes up once in 100,000.
         uniform = jnp.all(types == types[0]) & (self.num_objects > 1)
-        return (
-            jnp.where(uniform & (jnp.arange(self.num_objects) == self.num_objects - 1), types + 1, types)
-            % self.num_types
-        )
+        last = jnp.arange(self.num_objects) == self.num_objects - 1
+        return jnp.where(uniform & last, types + 1, types) % self.num_types
 
     def _draw_tasks(self, key: PRNGKeyArray, types: Int[Array, " num_objects"]) -> Int[Array, " num_tasks"]:
         if self.kind == "pickup":
@@ -164,12 +139,12 @@ class GridWorld:
         return jax.lax.scan(draw, jnp.array(-1, types.dtype), priorities)[1]
 
     def start(self, level: GridLevel) -> GridState:
-        """First state of an episode: all objects in place, the first task ahead."""
+        """Returns the first state of an episode: all objects in place, the first task ahead."""
         zero = jnp.array(0, jnp.int32)
         return GridState(level.player, jnp.ones((self.num_objects,), bool), zero, zero)
 
     def step(self, level: GridLevel, state: GridState, action: Int[Array, ""]) -> Step:
-        """Result of one action, by the grid world's rules 8 to 12 in `docs/worlds.md`."""
+        """Takes one action, by the grid world's rules 8 to 12 in `docs/worlds.md`."""
         target = state.player + self._offset(action % NUM_MOVES)
         picks = action >= NUM_MOVES
         wall = level.walls.reshape(-1)[target]
@@ -195,14 +170,14 @@ class GridWorld:
         )
 
     def observe(self, level: GridLevel, state: GridState) -> UInt8[Array, "size size channels"]:
-        """Observation of a state: a channel of 0 and 1 for each object type, one for walls, one for the player."""
-        seen = self._look_at(jnp.arange(self.size * self.size), level.walls.reshape(-1), level, state)
-        return seen.reshape(self.size, self.size, self.num_types + 2)
+        """Returns a channel of 0 and 1 for each object type, one for walls, one for the player."""
+        channels = self._channels(jnp.arange(self.size * self.size), level.walls.reshape(-1), level, state)
+        return channels.reshape(self.size, self.size, self.num_types + 2)
 
-    def _look_at(
+    def _channels(
         self, cells: Int[Array, " n"], walls: Bool[Array, " n"], level: GridLevel, state: GridState
     ) -> UInt8[Array, "n channels"]:
-        """Channels of `observe` at some cells, given which of them are walls."""
+        """Returns the channels of `observe` at some cells, given which of them are walls."""
         # First what stands on each cell (at most one thing beside the player), then one comparison a channel.
         is_there = (cells[:, None] == level.object_cells) & state.present
         nothing, wall_channel, player_channel = self.num_types + 2, self.num_types, self.num_types + 1
@@ -213,7 +188,7 @@ class GridWorld:
         return ((things[:, None] == channels) | is_player).astype(jnp.uint8)
 
     def plan(self, level: GridLevel) -> boards.Directions:
-        """Flow towards the nearest wanted object for each task, given what the expert took before (rule 14)."""
+        """Returns the flow towards the nearest wanted object for each task, given what the expert took before."""
         open_cells = boards.from_cells(~level.walls)
 
         def plan_task(state: GridState, task_index: Int[Array, ""]) -> tuple[GridState, boards.Directions]:
@@ -228,7 +203,7 @@ class GridWorld:
         return jax.lax.scan(plan_task, self.start(level), jnp.arange(self.num_tasks, dtype=jnp.int32))[1]
 
     def expert(self, level: GridLevel, plan: boards.Directions, state: GridState) -> Int[Array, ""]:
-        """Action of the expert: along the current task's flow; in a pick-up world the last move is the pick-up."""
+        """Follows the current task's flow; in a pick-up world the last move is the pick-up (rule 14)."""
         task_index = jnp.minimum(state.task_index, self.num_tasks - 1)
         return self._follow(level, jax.tree.map(lambda flows: flows[task_index], plan), state)
 
@@ -252,7 +227,7 @@ class GridWorld:
 
 @dataclasses.dataclass(frozen=True)
 class GridWindowWorld(GridWorld):
-    """Options of the grid world seen through a window: those of the grid world, and how far the player sees."""
+    """Options of the grid world seen through a window."""
 
     window: int = 5
     """Number of cells along a side of the window, with the player in the middle; odd."""
@@ -268,7 +243,7 @@ class GridWindowWorld(GridWorld):
         )
 
     def observe(self, level: GridLevel, state: GridState) -> UInt8[Array, "window window channels"]:
-        """Observation of a state: the grid world's channels of cells around the player; beyond the board are walls."""
+        """Returns the grid world's channels of the cells around the player; beyond the board are walls."""
         around = jnp.arange(self.window) - self.window // 2
         row, column = jnp.divmod(state.player, self.size)
         rows, columns = jnp.repeat(row + around, self.window), jnp.tile(column + around, self.window)
@@ -276,5 +251,5 @@ class GridWindowWorld(GridWorld):
         # No object and no player stands on cell -1.
         cells = jnp.where(on_board, rows * self.size + columns, -1)
         walls = ~on_board | level.walls.reshape(-1)[cells]
-        seen = self._look_at(cells, walls, level, state)
-        return seen.reshape(self.window, self.window, self.num_types + 2)
+        channels = self._channels(cells, walls, level, state)
+        return channels.reshape(self.window, self.window, self.num_types + 2)

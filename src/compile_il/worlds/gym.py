@@ -13,7 +13,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Array, UInt32
+from jaxtyping import Array
 from numpy.typing import NDArray
 
 from compile_il.worlds.drawing import grid_image, grid_text, reacher_image, reacher_text
@@ -37,6 +37,10 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
     """
 
     world: AnyWorld
+    level: Any
+    """Level of the current episode: all that stays fixed in it."""
+    state: Any
+    """State of the current episode; with the level, all that the functions of `world` need."""
     task_names: ClassVar[tuple[str, ...]]
     _text: ClassVar[Any]
     """Static method that writes an observation as text; `_image` draws all of an episode so far."""
@@ -50,22 +54,12 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         self._plan: Any = None
         self._running = False
 
-    @property
-    def level(self) -> Any:
-        """Level of the current episode: all that stays fixed in it."""
-        return self._level
-
-    @property
-    def state(self) -> Any:
-        """State of the current episode; with the level, all that the functions of `world` need."""
-        return self._state
-
     def expert_action(self) -> NDArray[Any]:
         """Returns the expert's action in this state, meant for its own path from the start of the episode."""
         with _on_cpu():
             if self._plan is None:
-                self._plan = _plan(self.world, self._level)
-            return np.asarray(_expert(self.world, self._level, self._plan, self._state))
+                self._plan = _plan(self.world, self.level)
+            return np.asarray(_expert(self.world, self.level, self._plan, self.state))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -77,10 +71,10 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
             raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
         with _on_cpu():
             if options and "level" in options:
-                self._level = _check_level(self.world, options["level"])
+                self.level = _check_level(self.world, options["level"])
             else:
-                self._level = _draw_level(self.world, self.np_random.integers(2**32, dtype=np.uint32))
-            self._state, observation = _start(self.world, self._level)
+                self.level = _draw_level(self.world, self.np_random.integers(2**32, dtype=np.uint32))
+            self.state, observation = _start(self.world, self.level)
         self._plan = None
         self._frames = [np.asarray(observation)]
         self._running = True
@@ -92,7 +86,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
             raise RuntimeError("The episode has ended or not begun: call reset() before step().")
         with _on_cpu():
             step, observation = self._move(self._check_action(action))
-        self._state = step.state
+        self.state = step.state
         if self.render_mode != "rgb_array":
             self._frames.clear()  # only images show the path; without them the last frame is enough
         self._frames.append(np.asarray(observation))
@@ -113,11 +107,11 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         """Returns an action as an array that the world takes; raises a ValueError if it is none."""
 
     def _move(self, action: NDArray[Any]) -> tuple[Step, Array]:
-        return _step(self.world, self._level, self._state, action)
+        return _step(self.world, self.level, self.state, action)
 
     def _info(self) -> dict[str, Any]:
-        tasks = np.array(self._level.tasks)
-        task_index = int(self._state.task_index)
+        tasks = np.array(self.level.tasks)
+        task_index = int(self.state.task_index)
         success = task_index == len(tasks)
         task = NO_TASK if success else int(tasks[task_index])
         name = "done" if success else [*self.task_names, f"type {task}"][min(task, len(self.task_names))]
@@ -229,28 +223,14 @@ def _on_cpu() -> AbstractContextManager[Any]:
         return nullcontext()
 
 
-@functools.partial(jax.jit, static_argnames="world")
-def _draw_level(world: ActingWorld, seed: UInt32[Array, ""]) -> Any:
-    return world.level(key_of(seed))
+_compiled = functools.partial(jax.jit, static_argnums=0)
+_draw_level = _compiled(lambda world, seed: world.level(key_of(seed)))
+_plan = _compiled(lambda world, level: world.plan(level))
+_expert = _compiled(lambda world, level, plan, state: world.expert(level, plan, state))
+_start = _compiled(lambda world, level: (world.start(level), world.observe(level, world.start(level))))
 
 
-@functools.partial(jax.jit, static_argnames="world")
-def _plan(world: ActingWorld, level: Any) -> Any:
-    return world.plan(level)
-
-
-@functools.partial(jax.jit, static_argnames="world")
-def _expert(world: ActingWorld, level: Any, plan: Any, state: Any) -> Array:
-    return world.expert(level, plan, state)
-
-
-@functools.partial(jax.jit, static_argnames="world")
-def _start(world: ActingWorld, level: Any) -> tuple[Any, Array]:
-    state = world.start(level)
-    return state, world.observe(level, state)
-
-
-@functools.partial(jax.jit, static_argnames="world")
+@_compiled
 def _step(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple[Step, Array]:
     step = world.step(level, state, action)
     return step, world.observe(level, step.state)

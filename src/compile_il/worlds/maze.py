@@ -1,11 +1,9 @@
-"""Walls of a grid world: a maze by recursive backtracking, then thinned.
+"""Draws walls of a grid world: a maze by recursive backtracking, then thinned.
 
 The paper, appendix "Environment implementation details": walls are placed "using a recursive backtracking algorithm for
 unbiased maze generation", then subsampled "using a sampling rate of 0.2"; the enclosing row and column are not.
 `docs/worlds.md` says how a maze, whose side is odd, fits a grid whose side is even.
 """
-
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +19,12 @@ _FAIR_RANGE = 12
 
 
 def lattice_dim(size: int) -> int:
-    """Number of maze cells along one side of a grid: they stand two apart inside the border."""
+    """Returns the number of maze cells along one side of a grid: they stand two apart inside the border."""
     return (size - 1) // 2
 
 
 def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattice"]:
-    """Random depth-first spanning tree: for each lattice cell the direction of its parent, `_ROOT` at the start."""
+    """Draws a depth-first spanning tree: for each lattice cell the direction of its parent, `_ROOT` at the start."""
     start_key, choice_key = jax.random.split(key)
     num_cells = lattice * lattice
     start = jax.random.randint(start_key, (), 0, num_cells, jnp.int32)
@@ -35,9 +33,7 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
     cells = jnp.arange(num_cells, dtype=jnp.int32)
     row_offset, column_offset = jnp.array(_ROW_OFFSET, jnp.int32), jnp.array(_COLUMN_OFFSET, jnp.int32)
 
-    def walk(
-        carry: tuple[Int[Array, ""], Int[Array, " n"]], draw: Int[Array, ""]
-    ) -> tuple[tuple[Int[Array, ""], Int[Array, " n"]], None]:
+    def visit(carry: tuple[Array, Array], draw: Int[Array, ""]) -> tuple[tuple[Array, Array], None]:
         cell, parent = carry
         rows, columns = cell // lattice + row_offset, cell % lattice + column_offset
         inside = (rows >= 0) & (rows < lattice) & (columns >= 0) & (columns < lattice)
@@ -56,12 +52,12 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
         return (next_cell, parent), None
 
     parent = jnp.where(cells == start, jnp.int32(_ROOT), jnp.int32(_UNVISITED))
-    (_, parent), _ = jax.lax.scan(walk, (start, parent), draws)
+    (_, parent), _ = jax.lax.scan(visit, (start, parent), draws)
     return parent.reshape(lattice, lattice)
 
 
 def carve(parent: Int[Array, "lattice lattice"]) -> Bool[Array, "side side"]:
-    """Open cells of a maze: every lattice cell, and the cell between each lattice cell and its parent."""
+    """Opens every lattice cell of a maze, and the cell between each lattice cell and its parent."""
     lattice = parent.shape[0]
     side = 2 * lattice - 1
     south_open = (parent[:-1] == _SOUTH) | (parent[1:] == _NORTH)
@@ -72,15 +68,11 @@ def carve(parent: Int[Array, "lattice lattice"]) -> Bool[Array, "side side"]:
     return jnp.stack([along_rows, between_rows], axis=1).reshape(2 * lattice, 2 * lattice)[:side, :side]
 
 
-class Walls(NamedTuple):
-    """Walls of a grid, and one cell (row * size + column) that is open and connected to the whole maze."""
+def draw_walls(key: PRNGKeyArray, size: int, wall_rate: float) -> tuple[Bool[Array, "size size"], Int[Array, ""]]:
+    """Draws a maze inside a closed border, in which each inner wall is kept with probability `wall_rate`.
 
-    walls: Bool[Array, "size size"]
-    anchor: Int[Array, ""]
-
-
-def draw_walls(key: PRNGKeyArray, size: int, wall_rate: float) -> Walls:
-    """Draws a maze inside a closed border, in which each inner wall is kept with probability `wall_rate`."""
+    The second value is a cell (row * size + column) that is open and connected to the whole maze.
+    """
     tree_key, offset_key, thin_key = jax.random.split(key, 3)
     maze = carve(spanning_tree(tree_key, lattice_dim(size)))
     spare = size - 2 - maze.shape[0]
@@ -89,4 +81,4 @@ def draw_walls(key: PRNGKeyArray, size: int, wall_rate: float) -> Walls:
     solid = jnp.ones((size, size), bool)
     maze_walls = jax.lax.dynamic_update_slice(solid, ~maze, (row, column))
     kept = jax.random.uniform(thin_key, (size - 2, size - 2), jnp.float32) < wall_rate
-    return Walls(maze_walls & jnp.pad(kept, 1, constant_values=True), row * size + column)
+    return maze_walls & jnp.pad(kept, 1, constant_values=True), row * size + column

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from compile_il.worlds.world import Episode, Reward, Step, check, check_numbers, expert_episode, task_reward
+from compile_il.worlds.world import Episode, Reward, Step, check, check_options, expert_episode, task_reward
 
 LINK_LENGTH = 0.12
 TARGET_RADIUS = 0.025
@@ -45,7 +45,7 @@ class ReacherState(NamedTuple):
 
 
 def fingertip(angles: Float[Array, "2"]) -> Float[Array, "2"]:
-    """Position of the tip, (l cos θ₁ + l cos(θ₁ + θ₂), l sin θ₁ + l sin(θ₁ + θ₂)), appendix "Continuous control"."""
+    """Returns the position (l cos θ₁ + l cos(θ₁ + θ₂), l sin θ₁ + l sin(θ₁ + θ₂)), appendix "Continuous control"."""
     shoulder, reach = angles[0], angles[0] + angles[1]
     return LINK_LENGTH * jnp.stack([jnp.cos(shoulder) + jnp.cos(reach), jnp.sin(shoulder) + jnp.sin(reach)])
 
@@ -68,11 +68,8 @@ class ReacherWorld:
     """Whether each task done earns a reward of 1 ("dense"), or only the last one ("sparse")."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
         check(0 < self.expert_gain < math.inf, f"expert_gain is {self.expert_gain}", "use a number above 0, such as 1")
-        check(self.reward in ("dense", "sparse"), f"reward is {self.reward!r}", "use 'dense' or 'sparse'")
-        check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
-        check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
         check(
             self.num_tasks <= self.max_targets,
             f"{self.num_tasks} tasks need as many targets, and a level has at most {self.max_targets}",
@@ -97,25 +94,23 @@ class ReacherWorld:
         # The first types of a random order are in the scene, and the first of those are the tasks.
         rank = jnp.argsort(order)
         in_scene = rank < num_targets
-        radius = jax.random.uniform(
-            radius_key, (self.num_types,), jnp.float32, minval=TARGET_BELT[0], maxval=TARGET_BELT[1]
-        )
-        direction = jax.random.uniform(direction_key, (self.num_types,), jnp.float32, minval=-math.pi, maxval=math.pi)
+        radius = jax.random.uniform(radius_key, (self.num_types,), jnp.float32, *TARGET_BELT)
+        direction = jax.random.uniform(direction_key, (self.num_types,), jnp.float32, -math.pi, math.pi)
         targets = radius[:, None] * jnp.stack([jnp.cos(direction), jnp.sin(direction)], axis=1)
-        angles = jax.random.uniform(angle_key, (2,), jnp.float32, minval=-math.pi, maxval=math.pi)
+        angles = jax.random.uniform(angle_key, (2,), jnp.float32, -math.pi, math.pi)
         return ReacherLevel(jnp.where(in_scene[:, None], targets, 0.0), in_scene, angles, order[: self.num_tasks])
 
     def start(self, level: ReacherLevel) -> ReacherState:
-        """First state of an episode: all targets visible, the first task ahead."""
+        """Returns the first state of an episode: all targets visible, the first task ahead."""
         zero = jnp.array(0, jnp.int32)
         return ReacherState(level.angles, level.in_scene, zero, zero)
 
     def step(self, level: ReacherLevel, state: ReacherState, action: Float[Array, "2"]) -> Step:
-        """Result of one action: it turns the joints for one time step, then `arrive` says what the tip touches."""
+        """Turns the joints for one time step; `arrive` then decides what the tip touches."""
         return self.arrive(level, state, state.angles + TIME_STEP * jnp.clip(action, -MAX_SPEED, MAX_SPEED))
 
     def arrive(self, level: ReacherLevel, state: ReacherState, angles: Float[Array, "2"]) -> Step:
-        """Result of a step after which the joints are at these angles: is the tip inside the current target?"""
+        """Ends a step after which the joints are at these angles: is the tip inside the current target?"""
         target = level.tasks[state.task_index]
         distance = jnp.linalg.norm(fingertip(angles) - level.targets[target])
         done = distance <= TARGET_RADIUS
@@ -131,16 +126,16 @@ class ReacherWorld:
         )
 
     def observe(self, level: ReacherLevel, state: ReacherState) -> Float[Array, " features"]:
-        """Observation of a state: (α, x, y) for each type, then both angles; α turns 0 on arrival, x and y remain."""
+        """Returns (α, x, y) for each type, then both angles; α turns 0 on arrival, x and y remain."""
         alpha = state.visible.astype(jnp.float32)[:, None]
         return jnp.concatenate([jnp.concatenate([alpha, level.targets], axis=1).reshape(-1), state.angles])
 
     def plan(self, level: ReacherLevel) -> tuple[()]:
-        """An empty plan, as the controller needs none."""
+        """Returns an empty plan, as the controller needs none."""
         return ()
 
     def expert(self, level: ReacherLevel, plan: tuple[()], state: ReacherState) -> Float[Array, "2"]:
-        """Action of the hand-designed controller: the elbow opens or closes the arm, the shoulder turns it.
+        """Opens or closes the arm by the elbow and turns it by the shoulder, as a hand-designed controller.
 
         With equal links the tip stands at radius r = 2 l cos(θ₂/2) and direction φ = θ₁ + θ₂/2, so the elbow alone sets
         the radius, and turning it by ω turns the tip by ω/2, which the shoulder takes back.

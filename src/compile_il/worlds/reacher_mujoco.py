@@ -1,4 +1,4 @@
-"""The reacher on dm_control's own model, stepped and rendered by MuJoCo (extra `mujoco`).
+"""Steps the reacher on dm_control's own model, and renders it, with MuJoCo (extra `mujoco`).
 
 The task's rules are `ReacherWorld.arrive`, the same as in the JAX world; only how the arm moves is MuJoCo's. The model
 is dm_control's two-link reacher with velocity servos in place of torque motors (the paper's actions are angular
@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compile_il.worlds.drawing import COLORS
-from compile_il.worlds.gym import ReacherEnv, RenderMode
+from compile_il.worlds.gym import ReacherEnv
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_RADIUS, TIME_STEP, ReacherWorld
-from compile_il.worlds.world import Reward
 
 if sys.platform == "linux" and "DISPLAY" not in os.environ:
     # Without a screen, MuJoCo's first choice of renderer warns and then fails; this one draws off screen.
@@ -55,13 +54,8 @@ def build_physics(num_types: int) -> Any:
     body.remove(_child(body, "geom[@name='target']"))
     for kind in range(num_types):
         red, green, blue = (int(COLORS[kind % len(COLORS)][i : i + 2], 16) / 255 for i in (1, 3, 5))
-        attributes = {
-            "name": f"target{kind}",
-            "type": "sphere",
-            "size": str(TARGET_RADIUS),
-            "pos": f"0 0 {_HIDDEN_DEPTH}",
-        }
-        ElementTree.SubElement(body, "geom", attributes | {"rgba": f"{red} {green} {blue} 1"})
+        look = {"type": "sphere", "size": str(TARGET_RADIUS), "rgba": f"{red} {green} {blue} 1"}
+        ElementTree.SubElement(body, "geom", look | {"name": f"target{kind}", "pos": f"0 0 {_HIDDEN_DEPTH}"})
     actuators = _child(root, "actuator")
     for motor in list(actuators):
         actuators.remove(motor)
@@ -72,10 +66,10 @@ def build_physics(num_types: int) -> Any:
 
 
 def _child(parent: ElementTree.Element, path: str) -> ElementTree.Element:
-    found = parent.find(path)
-    if found is None:
+    child = parent.find(path)
+    if child is None:
         raise RuntimeError(f"dm_control's reacher model has no {path!r} any more: use the versions in constraints.txt.")
-    return found
+    return child
 
 
 @functools.partial(jax.jit, static_argnames="world")
@@ -87,15 +81,8 @@ def _arrive(world: ReacherWorld, level: Any, state: Any, angles: Any) -> Any:
 class MujocoReacherEnv(ReacherEnv):
     """`CompILE/ReacherMujoco-v0`: the reacher in MuJoCo, with spaces, rules and info of `CompILE/Reacher-v0`."""
 
-    def __init__(
-        self,
-        num_tasks: int = 3,
-        reward: Reward = "dense",
-        max_steps: int = ReacherWorld.max_steps,
-        render_mode: RenderMode | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(num_tasks, reward, max_steps, render_mode, **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._physics = build_physics(self.world.num_types)
         self._num_substeps = round(TIME_STEP / PHYSICS_STEP)
 
@@ -114,10 +101,10 @@ class MujocoReacherEnv(ReacherEnv):
     def _move(self, action: NDArray[np.float32]) -> Any:
         self._physics.set_control(action)
         self._physics.step(self._num_substeps)
-        return _arrive(self.world, self._level, self._state, np.asarray(self._physics.data.qpos, np.float32))
+        return _arrive(self.world, self.level, self.state, np.asarray(self._physics.data.qpos, np.float32))
 
     def render(self) -> Any:
-        """Picture of the scene by MuJoCo, with reached targets faded; as text and without a mode as in `ReacherEnv`."""
+        """Returns an image of the scene by MuJoCo, with reached targets faded; as text as in `ReacherEnv`."""
         if self.render_mode != "rgb_array":
             return super().render()
         for kind, alpha in enumerate(self._frames[-1][:-2].reshape(-1, 3)[:, 0]):

@@ -1,7 +1,7 @@
 """The toy task of the official code: runs of repeated symbols, demonstrations without states.
 
 A demonstration is a list of `num_tasks` distinct symbols, each repeated 1 to `max_repeats` times; the symbols are the
-actions. See `docs/worlds.md` for the end symbol that is not here.
+actions. The official code's end symbol is left out, see `docs/worlds.md`.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.worlds.world import Episode, check, check_numbers
+from compile_il.worlds.world import Episode, check, check_options
 
 
 class SymbolsLevel(NamedTuple):
@@ -40,8 +40,7 @@ class SymbolsWorld:
     """Steps after which a demonstration is cut."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
-        check(self.num_tasks >= 1, f"num_tasks is {self.num_tasks}", "use at least 1")
+        check_options(self)
         check(self.max_repeats >= 1, f"max_repeats is {self.max_repeats}", "use at least 1")
         check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
         check(
@@ -56,7 +55,7 @@ class SymbolsWorld:
         return self.num_symbols
 
     def observe(self, level: SymbolsLevel, state: SymbolsState) -> Float[Array, "0"]:
-        """Observation of a state: a vector of width zero."""
+        """Returns a vector of width zero."""
         return jnp.zeros((0,), jnp.float32)
 
     def episode(self, key: PRNGKeyArray) -> Episode:

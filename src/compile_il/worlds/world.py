@@ -1,4 +1,4 @@
-"""What a world is: pure functions of one episode, and the one loop that lets its expert act.
+"""Defines worlds as pure functions of one episode, and the one loop in which their experts act.
 
 A world is a frozen dataclass of options; its methods are pure JAX functions of ONE episode, so `jax.jit` can take the
 world as a static argument and `jax.vmap` makes a batch. A *level* is what stays fixed (walls, targets, the task
@@ -22,7 +22,7 @@ KEY_KIND = "threefry2x32"
 
 
 def key_of(seed: int | Integer[Array, ""]) -> PRNGKeyArray:
-    """Random key of a seed, the same whatever JAX's default generator is; plain numbers are checked."""
+    """Makes the random key of a seed, the same whatever JAX's default generator is; plain numbers are checked."""
     if not isinstance(seed, jax.Array):
         check_whole("seed", seed)
         check(0 <= seed <= MAX_SEED, f"seed is {seed}", f"use a number from 0 to {MAX_SEED}")
@@ -71,7 +71,7 @@ class World(Protocol):
         """Draws a random level and its expert demonstration."""
 
     def observe(self, level: Any, state: Any) -> Shaped[Array, "..."]:
-        """Observation of a state: what an agent sees in it."""
+        """Returns what an agent sees in a state."""
 
 
 @runtime_checkable
@@ -90,28 +90,28 @@ class ActingWorld(World, Protocol):
         """Draws a random level that can be solved."""
 
     def start(self, level: Any) -> Any:
-        """State in which an episode on a level begins."""
+        """Returns the state in which an episode on a level begins."""
 
     def step(self, level: Any, state: Any, action: Shaped[Array, "*action"]) -> Step:
-        """Result of one action in a state; after the end of an episode it has no meaning."""
+        """Takes one action in a state; after the end of an episode the result has no meaning."""
 
     def plan(self, level: Any) -> Any:
-        """Plan that the expert works out once for a level, before it acts."""
+        """Returns what the expert works out once for a level, before it acts."""
 
     def expert(self, level: Any, plan: Any, state: Any) -> Shaped[Array, "*action"]:
-        """Action of the expert in a state, meant for those on its own path, given its plan."""
+        """Returns the expert's action in a state on its own path, given its plan."""
 
 
 Tree = TypeVar("Tree")
 
 
 def select(condition: Bool[Array, ""], on_true: Tree, on_false: Tree) -> Tree:
-    """`jnp.where` over all leaves of two trees of equal structure."""
+    """Applies `jnp.where` to all leaves of two trees of equal structure."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), on_true, on_false)
 
 
 def append(steps: Tree, last: Tree) -> Tree:
-    """A tree of arrays with a leading time axis, with one more step at its end."""
+    """Adds one more step to the end of a tree of arrays with a leading time axis."""
     return jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), steps, last)
 
 
@@ -120,7 +120,7 @@ def expert_episode(world: ActingWorld, key: PRNGKeyArray) -> Episode:
     level = world.level(key)
     plan = world.plan(level)
 
-    def act(carry: tuple[Any, Bool[Array, ""]], _: None) -> tuple[tuple[Any, Bool[Array, ""]], tuple[Any, Any, Any]]:
+    def act(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], tuple[Any, Any, Any]]:
         state, running = carry
         action = world.expert(level, plan, state)
         step = world.step(level, state, action)
@@ -140,7 +140,7 @@ def expert_episode(world: ActingWorld, key: PRNGKeyArray) -> Episode:
 
 
 def task_reward(reward: Reward, done: Bool[Array, ""], finished: Bool[Array, ""]) -> Float[Array, ""]:
-    """Reward of a step: dense, 1 for each task done; sparse, 1 once all are done (paper, "Hierarchical RL")."""
+    """Returns 1 for each task done (dense) or once all are done (sparse; paper, "Hierarchical RL")."""
     return (done if reward == "dense" else finished).astype(jnp.float32)
 
 
@@ -156,11 +156,15 @@ def check_whole(name: str, value: Any) -> None:
     check(whole, f"{name} is {value!r}", "use a whole number")
 
 
-def check_numbers(world: Any) -> None:
-    """Refuses options that are not the kind of number they should be; the first check of every world."""
+def check_options(world: Any) -> None:
+    """Refuses options that no world can have, such as those that are not the kind of number they should be."""
     for field in dataclasses.fields(world):
-        value = getattr(world, field.name)
+        name, value = field.name, getattr(world, field.name)
         if field.type is int:
-            check_whole(field.name, value)
+            check_whole(name, value)
         if field.type is float:
-            check(isinstance(value, Real), f"{field.name} is {value!r}", "use a number")
+            check(isinstance(value, Real), f"{name} is {value!r}", "use a number")
+        if name in ("num_tasks", "max_steps"):
+            check(value >= 1, f"{name} is {value}", "use at least 1")
+        if name == "reward":
+            check(value in ("dense", "sparse"), f"reward is {value!r}", "use 'dense' or 'sparse'")
