@@ -1,4 +1,4 @@
-"""What the duration factor costs and what it is good for, with the default sizes on any machine.
+"""Measures what the duration factor costs and what it is good for, with the default sizes on any machine.
 
 Costs: boundary accuracy on the three worlds, with and without it. Good for: demonstrations in which one policy explains
 everything, because tasks always come in the same order, and which are cut into more segments than they have events, so
@@ -9,7 +9,6 @@ python -m experiments.ablations.durations --data fixed-order --out results/durat
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +17,11 @@ import tyro
 from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.evaluation.evaluate import score_model
-from compile_il.evaluation.results import Measurement
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
-from compile_il.training.sources import make_source
-from compile_il.training.trainer import Trainer, train_all
 from compile_il.worlds import GridWorld
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 
 
 class FixedOrder(NamedTuple):
@@ -42,11 +39,9 @@ FIXED_ORDERS = {"fixed-order": FixedOrder(16, 16, 24), "fixed-order-short": Fixe
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train with several weights of the duration factor, on several kinds of data."""
 
-    out: Path
-    """Result file."""
     data: tuple[str, ...] = ("grid-pickup", "grid-visit", "reacher", *FIXED_ORDERS)
     """Names of worlds, and fixed-order or fixed-order-short."""
     weights: tuple[float | None, ...] = (0.0, None, 1.0)
@@ -61,25 +56,21 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores all models, and writes the result file."""
-    measurement = Measurement()
     figures: dict[str, Any] = {}
+    results = runner.Results(run.out, run.to_json(), range(run.num_seeds))
     for name in run.data:
-        kind = FIXED_ORDERS.get(name)
-        source = fixed_order_demos(kind, 4000, VALIDATION_SEED) if kind else name
-        test = (
-            fixed_order_demos(kind, run.num_test, TEST_SEED)
-            if kind
-            else demonstrate(name, num_demos=run.num_test, seed=TEST_SEED)
-        )
         figures[name] = {}
+        source: Demonstrations | str = name
+        if kind := FIXED_ORDERS.get(name):
+            source = fixed_order_demos(kind, 4000, VALIDATION_SEED)
+            test = fixed_order_demos(kind, run.num_test, TEST_SEED)
+        else:
+            test = demonstrate(name, num_demos=run.num_test, seed=TEST_SEED)
         for weight in run.weights:
             config = Config(num_iterations=run.num_iterations, num_seeds=run.num_seeds, duration_weight=weight)
             key = "learned" if weight is None else str(weight)
-            models = train_all(Trainer(config, make_source(source, config)))
-            figures[name][key] = [describe(model, test) for model in models]
-            print(name, key, _means(figures[name][key]), flush=True)
-    config_json = dataclasses.asdict(run) | {"out": run.out.name}
-    measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
+            figures[name][key] = [describe(model, test) for model in runner.train(source, config)]
+            results.write(figures, f"{name} {key}", runner.means(figures[name][key]))
 
 
 def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrations:
@@ -114,10 +105,6 @@ def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
 def _one_step(boundaries: Any, lengths: Any) -> float:
     ends = zip(boundaries, lengths, strict=True)
     return float(np.mean([np.diff([0, *inner, length]).min() == 1 for inner, length in ends]))
-
-
-def _means(rows: list[dict[str, float]]) -> dict[str, float]:
-    return {name: round(float(np.mean([row[name] for row in rows])), 4) for name in rows[0]}
 
 
 if __name__ == "__main__":

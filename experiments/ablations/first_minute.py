@@ -1,33 +1,27 @@
-"""How far training gets in its first minute on this machine, with the default sizes and without labels.
+"""Measures how far training gets in its first minute on this machine, with the default sizes and without labels.
 
 python -m experiments.ablations.first_minute --out results/first-minute-cpu.json
 """
 
 import dataclasses
-import time
-from pathlib import Path
+import itertools
 from typing import Any
 
-import jax
 import tyro
 
 from compile_il.config import VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.evaluation.evaluate import evaluate, score_model
-from compile_il.evaluation.results import Measurement
-from compile_il.training.sources import make_source
-from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 
 GOAL = 0.99
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train for a given time in one world, several seeds one after the other."""
 
-    out: Path
-    """Result file."""
     world: str = "grid-pickup"
     """Name of the world."""
     seconds: float = 60.0
@@ -40,12 +34,13 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores all seeds, and writes the result file."""
-    measurement = Measurement()
     validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
-    seeds = range(run.num_seeds)
-    figures = [train_for(run, seed, validation) for seed in seeds]
-    config = dataclasses.asdict(run) | {"out": run.out.name, "settings": settings(0).resolved().to_json()}
-    measurement.write(run.out, config=config, seeds=seeds, figures=figures)
+    config = run.to_json() | {"settings": settings(0).resolved().to_json()}
+    results = runner.Results(run.out, config, range(run.num_seeds))
+    figures: list[dict[str, Any]] = []
+    for seed in range(run.num_seeds):
+        figures.append(train_for(run, seed, validation))
+        results.write(figures, f"seed {seed}", figures[-1])
 
 
 def settings(seed: int) -> Config:
@@ -55,22 +50,18 @@ def settings(seed: int) -> Config:
 
 def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]:
     """Trains one seed; returns when it reached the goal on validation levels, and final scores on test levels."""
-    config = settings(seed)
-    trainer = Trainer(config, make_source(run.world, config))
-    state, iteration, spent, reached = trainer.start(), 0, 0.0, None
-    while spent < run.seconds:
-        since = time.perf_counter()
-        for _ in range(run.every):
-            state, loss = trainer.step(state, iteration)
-            iteration += 1
-        jax.block_until_ready(loss)
-        spent += time.perf_counter() - since
-        accuracy = score_model(trainer.models(state)[0], validation).boundary_accuracy
-        if reached is None and accuracy >= GOAL:
-            reached = spent
-    scores = evaluate(trainer.models(state)[0], run.world, num_tasks=3)._asdict()
-    print(seed, f"{GOAL:.0%} after {reached} s; {iteration} iterations in {spent:.1f} s", scores, flush=True)
-    return {"seconds_to_goal": reached, "goal": GOAL, "iterations": iteration, "seconds": spent, "scores": scores}
+    reached = None
+    for check in runner.train_with_checks(
+        runner.trainer_of(run.world, settings(seed)), itertools.count(run.every, run.every)
+    ):
+        [model] = check.models
+        if reached is None and score_model(model, validation).boundary_accuracy >= GOAL:
+            reached = check.seconds
+        if check.seconds >= run.seconds:
+            break
+    scores = evaluate(model, run.world, num_tasks=3)._asdict()
+    about = {"seconds_to_goal": reached, "goal": GOAL, "iterations": check.iteration, "seconds": check.seconds}
+    return about | {"scores": scores}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether skills mean something: how well they agree with the things that tasks are about, in several ways of training.
+"""Measures how well skills agree with the things that tasks are about, in several ways of training.
 
 The paper finds its codes specific to places instead of things. Here is what was tried against it, each with the same
 sizes and number of skills as there are things:
@@ -16,7 +16,6 @@ python -m experiments.ablations.meaning --world grid-pickup --out results/meanin
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,12 +29,12 @@ from compile_il.data import UNKNOWN, Demonstrations
 from compile_il.data.batch import batch_of
 from compile_il.evaluation.evaluate import label_scores, score_model
 from compile_il.evaluation.metrics import Labels
-from compile_il.evaluation.results import Measurement
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
-from compile_il.training.sources import make_source, training_world
-from compile_il.training.trainer import Trainer, train_all
+from compile_il.training.sources import training_world
+from compile_il.training.trainer import train_all
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 
 NUM_THINGS = 10
 """Number of object types of a grid, and of targets of the reacher."""
@@ -52,13 +51,11 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train in several ways in one world."""
 
-    world: str
+    world: str = "grid-pickup"
     """Name of the world."""
-    out: Path
-    """Result file."""
     ways: tuple[str, ...] = tuple(WAYS)
     """Names of the ways of training."""
     num_iterations: int = 3000
@@ -75,16 +72,17 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores all models; writes the result file after each way."""
-    measurement = Measurement()
+    results = runner.Results(run.out, run.to_json() | {"settings": WAYS, "test_seed": TEST_SEED}, range(run.num_seeds))
     test = demonstrate(run.world, num_demos=run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {}
-    config_json = dataclasses.asdict(run) | {"out": run.out.name, "settings": WAYS, "test_seed": TEST_SEED}
     for way in run.ways:
         config = Config(**{"num_iterations": run.num_iterations, "num_seeds": run.num_seeds} | WAYS[way])
-        source: Demonstrations | str = labelled(run) if way == "labels" else run.world
-        figures[way] = train_and_score(source, config, test, merge=way == "merged")
-        print(way, {name: figures[way]["kept"][name] for name in ("agreement", "nmi", "boundary_accuracy")}, flush=True)
-        measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
+        trainer = runner.trainer_of(labelled(run) if way == "labels" else run.world, config)
+        models, held_out = train_all(trainer), trainer.source.held_out.with_labels()
+        rows = [describe(model, held_out, test, merge=way == "merged") for model in models]
+        best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
+        figures[way] = {"seeds": rows, "kept": rows[best] | {"seed": best}}
+        results.write(figures, way, {name: rows[best][name] for name in ("agreement", "nmi", "boundary_accuracy")})
 
 
 def labelled(run: Run) -> Demonstrations:
@@ -93,21 +91,9 @@ def labelled(run: Run) -> Demonstrations:
     demos = demonstrate(world, num_demos=run.num_demos, seed=VALIDATION_SEED)
     truth = demos.truth
     assert truth.codes is not None, "worlds know their codes"
-    told = round(run.share_labelled * len(demos))
-    codes = [list(c) if i < told and len(c) == 3 else [UNKNOWN] * 3 for i, c in enumerate(truth.codes)]
+    num_labelled = round(run.share_labelled * len(demos))
+    codes = [list(c) if i < num_labelled and len(c) == 3 else [UNKNOWN] * 3 for i, c in enumerate(truth.codes)]
     return demos.with_labels(segment_codes=codes)
-
-
-def train_and_score(
-    source: Demonstrations | str, config: Config, test: Demonstrations, *, merge: bool
-) -> dict[str, Any]:
-    """Trains; returns scores of each seed, and of the one with the best held-out likelihood."""
-    trainer = Trainer(config, make_source(source, config))
-    models = train_all(trainer)
-    held_out = trainer.source.held_out.with_labels()
-    rows = [describe(model, held_out, test, merge=merge) for model in models]
-    best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
-    return {"seeds": rows, "kept": rows[best] | {"seed": best}}
 
 
 def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, merge: bool) -> dict[str, float]:

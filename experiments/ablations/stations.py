@@ -1,12 +1,12 @@
-"""What likelihood says of the identity of skills where each task has a place of its own: a point robot among stations.
+"""Trains a point robot among stations: what likelihood says of skills where each task has a place of its own.
 
 In the paper's worlds tasks are about things, which lie elsewhere in each level. Here the six stations stay where they
 are, and one might expect a skill for each. Four ways of training, each with as many skills as there are stations:
 
-- `few demonstrations` and `many demonstrations`: nothing else is told.
+- `few demonstrations` and `many demonstrations`: without labels.
 - `told`: many, with the codes of their segments in order.
 - `grouped`: many, with codes that need no labels: segments are found, the places where they end are put into as many
-  groups as there are skills, and the groups are told in a second training.
+  groups as there are skills, and the groups are the labels of a second training.
 
 If skills that agree with stations were better explanations, `told` would be more likely than `many demonstrations`.
 
@@ -14,7 +14,6 @@ python -m experiments.ablations.stations --out results/stations-cpu.json
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,8 @@ from compile_il.config import TEST_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.data.segments import Segments
 from compile_il.evaluation.evaluate import label_scores, score_model
-from compile_il.evaluation.results import Measurement
 from compile_il.model.model import Model
-from compile_il.training.sources import make_source
-from compile_il.training.trainer import Trainer, train_all
+from experiments.ablations import runner
 
 STATIONS = np.array([[1.0, 1.0], [9.0, 1.0], [9.0, 9.0], [1.0, 9.0], [5.0, 2.0], [5.0, 8.0]])
 SPEED, NOISE, REACH = 0.4, 0.05, 0.3
@@ -36,11 +33,9 @@ WAYS = ("few demonstrations", "many demonstrations", "told", "grouped")
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train in several ways among the stations."""
 
-    out: Path
-    """Result file."""
     ways: tuple[str, ...] = WAYS
     """Names of the ways of training."""
     num_iterations: int = 6000
@@ -56,17 +51,15 @@ class Run:
 
 
 def main(run: Run) -> None:
-    """Trains and scores all models; writes the result file after each seed."""
-    measurement = Measurement()
+    """Trains and scores all models; writes the result file after each one."""
     many, test = station_demos(run.num_many, seed=0), station_demos(run.num_test, seed=TEST_SEED)
     figures: dict[str, Any] = {way: {"seeds": []} for way in run.ways}
-    config_json = dataclasses.asdict(run) | {"out": run.out.name, "test_seed": TEST_SEED}
+    results = runner.Results(run.out, run.to_json() | {"test_seed": TEST_SEED}, range(run.num_seeds))
     for seed in range(run.num_seeds):
         config = Config(num_skills=len(STATIONS), num_iterations=run.num_iterations, seed=seed)
         for way in run.ways:
             figures[way]["seeds"].append(describe(train(way, many, config, run.num_few), test))
-            print(way, seed, figures[way]["seeds"][-1], flush=True)
-        measurement.write(run.out, config=config_json, seeds=range(seed + 1), figures=figures)
+            results.write(figures, f"{way} {seed}", figures[way]["seeds"][-1])
 
 
 def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstrations:
@@ -74,7 +67,10 @@ def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstratio
     rng = np.random.default_rng(seed)
     observations, actions, boundaries, codes = [], [], [], []
     for _ in range(num_demos):
-        tasks = _stations_to_visit(rng, num_tasks)
+        tasks: list[int] = []
+        while len(tasks) < num_tasks:  # none of them twice in a row
+            if [task := int(rng.integers(len(STATIONS)))] != tasks[-1:]:
+                tasks.append(task)
         seen, done, ends = [np.append(rng.uniform(0, 10, 2), 0.0)], [], []
         for task in tasks:
             pressed = False
@@ -95,32 +91,16 @@ def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstratio
     return Demonstrations.from_arrays(observations, actions, boundaries=boundaries, codes=codes)
 
 
-def _stations_to_visit(rng: np.random.Generator, number: int) -> list[int]:
-    """Draws the stations to visit, none of them twice in a row."""
-    tasks: list[int] = []
-    while len(tasks) < number:
-        task = int(rng.integers(len(STATIONS)))
-        if [task] != tasks[-1:]:
-            tasks.append(task)
-    return tasks
-
-
 def train(way: str, many: Demonstrations, config: Config, num_few: int) -> Model:
     """Returns a model that is trained in one of the ways."""
-    if way == "few demonstrations":
-        return _trained(many[:num_few], config)
     if way == "told":
         assert many.truth.codes is not None, "it is known here"
-        return _trained(many.with_labels(segment_codes=many.truth.codes), config)
-    found = _trained(many, config)
-    if way == "many demonstrations":
-        return found
-    groups = grouped_by_ends(found.segment(many), many, config.num_skills, config.seed)
-    return _trained(many.with_labels(segment_codes=groups), config)
-
-
-def _trained(demos: Demonstrations, config: Config) -> Model:
-    return train_all(Trainer(config, make_source(demos, config)))[0]
+        return runner.train(many.with_labels(segment_codes=many.truth.codes), config)[0]
+    [model] = runner.train(many[:num_few] if way == "few demonstrations" else many, config)
+    if way != "grouped":
+        return model
+    groups = grouped_by_ends(model.segment(many), many, config.num_skills, config.seed)
+    return runner.train(many.with_labels(segment_codes=groups), config)[0]
 
 
 def grouped_by_ends(found: Segments, demos: Demonstrations, num_groups: int, seed: int) -> list[NDArray[np.int64]]:

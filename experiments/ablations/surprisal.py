@@ -1,4 +1,4 @@
-"""What LSTM surprisal owes to the least spread of actions that it may learn, on the reacher.
+"""Measures what LSTM surprisal owes to the least spread of actions that it may learn, on the reacher.
 
     python -m experiments.ablations.surprisal --out results/surprisal-cpu.json
 
@@ -10,28 +10,24 @@ training, since what is learned stays above both: they say nothing of each other
 """
 
 import dataclasses
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from compile_il.baselines import SurprisalCuts, evaluate_cuts, surprisal_settings
 from compile_il.config import VALIDATION_SEED, Config
-from compile_il.evaluation.results import Measurement
-from compile_il.training.sources import make_source, training_world
-from compile_il.training.trainer import Trainer, train_all
+from compile_il.training.sources import training_world
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 
 TASKS = 3
 SMALL = Config(num_iterations=2000, batch_size=64, hidden_dim=64, policy_layers=2, num_seeds=3)
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train LSTM surprisal with several floors on the spread of actions."""
 
-    out: Path
-    """Result file."""
     floors: tuple[float, ...] = (0.05, 0.25, 1.0)
     """Floors, the least spreads of actions, in standard deviations of the data's actions."""
     num_levels: int = 512
@@ -41,21 +37,14 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores all models, and writes the result file."""
-    measurement = Measurement()
     demos = demonstrate("reacher", num_demos=run.num_levels, num_tasks=TASKS, seed=VALIDATION_SEED)
-    figures = []
+    shared, figures = surprisal_settings(run.config), list[dict[str, Any]]()
+    results = runner.Results(run.out, shared.to_json(), range(run.config.num_seeds))
     for floor in run.floors:
-        config = dataclasses.replace(surprisal_settings(run.config), sigma_floor=floor)
-        models = train_all(Trainer(config, make_source(training_world("reacher", TASKS), config)))
+        models = runner.train(training_world("reacher", TASKS), dataclasses.replace(shared, sigma_floor=floor))
         scores = [evaluate_cuts(SurprisalCuts(model).segment(demos, TASKS), demos)._asdict() for model in models]
         figures.append({"floor": floor, "scores": scores})
-        print(floor, [round(row["boundary_accuracy"], 3) for row in scores], flush=True)
-    measurement.write(
-        run.out,
-        config=surprisal_settings(run.config).to_json(),
-        seeds=range(run.config.num_seeds),
-        figures={"floors": figures},
-    )
+        results.write({"floors": figures}, str(floor), runner.means(scores))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Told Gaussian codes on a small reacher: where boundaries come to lie, and what draws them there.
+"""Trains with labels of Gaussian codes on a small reacher: where boundaries come to lie, and what draws them there.
 
     told="python -m experiments.ablations.told_gaussian"
     $told --weights 0.1 --out results/told-gaussian-0.1-cpu.json
@@ -15,7 +15,6 @@ types one of two seeds does so in spite of 0.1, but none where the expert does n
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,12 +22,10 @@ import tyro
 
 from compile_il.config import VALIDATION_SEED, Config
 from compile_il.data import Demonstrations
-from compile_il.evaluation.results import Measurement
 from compile_il.model.model import Model
-from compile_il.training.sources import make_source
-from compile_il.training.trainer import Trainer
 from compile_il.worlds import ReacherWorld
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 
 SMALL = Config(
     inference="relaxed",
@@ -44,11 +41,9 @@ SMALL = Config(
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """Train with told Gaussian codes and several weights of the boundaries' prior."""
+class Run(runner.Run):
+    """Train with labels of Gaussian codes and several weights of the boundaries' prior."""
 
-    out: Path
-    """Result file."""
     weights: tuple[float, ...] = (0.1, 0.01)
     """Weights of the boundaries' divergence from their prior."""
     num_levels: int = 512
@@ -63,44 +58,30 @@ class Run:
 
 
 def main(run: Run) -> None:
-    """Trains, looks where boundaries lie, and writes the result file after each weight."""
-    measurement = Measurement()
+    """Trains, looks where boundaries lie, and writes the result file after each check."""
     most = min(run.num_types, ReacherWorld.max_targets)
     world = ReacherWorld(num_types=run.num_types, max_targets=most, expert_gain=run.expert_gain)
     demos = demonstrate(world, num_demos=run.num_levels, seed=VALIDATION_SEED)
-    figures: dict[str, Any] = {}
+    about = run.config.to_json() | {"world": dataclasses.asdict(world), "level_seed": VALIDATION_SEED}
+    results = runner.Results(run.out, about, range(run.config.num_seeds))
+    figures: dict[str, list[dict[str, Any]]] = {}
     for weight in run.weights:
-        figures[str(weight)] = watch(
-            dataclasses.replace(run.config, beta_boundaries=weight), world, demos, run.num_checks
-        )
-        measurement.write(
-            run.out,
-            config={**run.config.to_json(), "world": dataclasses.asdict(world), "level_seed": VALIDATION_SEED},
-            seeds=range(run.config.num_seeds),
-            figures=figures,
-        )
-
-
-def watch(config: Config, world: ReacherWorld, demos: Demonstrations, num_checks: int) -> list[dict[str, Any]]:
-    """Returns where boundaries lie in the course of one training; shares have an entry for each seed."""
-    trainer, curve = Trainer(config, make_source(world, config)), []
-    marks = {int(mark) for mark in np.linspace(0, config.num_iterations, num_checks + 1)}
-    state = trainer.start()
-    for iteration in range(1, config.num_iterations + 1):
-        state, _ = trainer.step(state, iteration - 1)
-        if iteration in marks:
-            seeds = [shares(offsets(model, demos)) for model in trainer.models(state)]
-            curve.append({"iteration": iteration, **{name: [seed[name] for seed in seeds] for name in seeds[0]}})
-            print(config.beta_boundaries, curve[-1], flush=True)
-    return curve
+        curve = figures[str(weight)] = []
+        trainer = runner.trainer_of(world, dataclasses.replace(run.config, beta_boundaries=weight))
+        marks = np.linspace(0, run.config.num_iterations, run.num_checks + 1).astype(int)[1:]
+        for check in runner.train_with_checks(trainer, marks.tolist()):
+            seeds = [shares(offsets(model, demos)) for model in check.models]
+            by_name = {name: [seed[name] for seed in seeds] for name in seeds[0]}
+            curve.append({"iteration": check.iteration, **by_name})
+            results.write(figures, str(weight), curve[-1])
 
 
 def offsets(model: Model, demos: Demonstrations) -> np.ndarray:
-    """Returns by how many steps found boundaries are late, first against first; missing ones lie at the end."""
+    """Returns by how many steps inferred boundaries are late, first against first; missing ones lie at the end."""
     truth = demos.truth.boundaries
     assert truth is not None, "worlds know their boundaries"
-    found = model.segment(demos.with_labels()).boundaries
-    padded = [np.append(f, np.full(len(t) - len(f), n)) for f, t, n in zip(found, truth, demos.lengths, strict=True)]
+    inferred = model.segment(demos.with_labels()).boundaries
+    padded = [np.append(f, np.full(len(t) - len(f), n)) for f, t, n in zip(inferred, truth, demos.lengths, strict=True)]
     return np.concatenate([f - t for f, t in zip(padded, truth, strict=True)])
 
 

@@ -1,4 +1,4 @@
-"""Each variant of the paper's model on the official code's toy: both kinds of codes, readouts, priors and temperatures.
+"""Trains variants of the paper's model on the official code's toy: codes, readouts, priors and temperatures.
 
     python -m experiments.ablations.variants --out results/variants-cpu.json
 
@@ -6,17 +6,13 @@ That they learn is what this shows; how they compare at the paper's sizes, the t
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from compile_il.config import TEST_SEED, Config, Decoder
 from compile_il.evaluation.evaluate import evaluate
-from compile_il.evaluation.results import Measurement
-from compile_il.model.model import Model
-from compile_il.training.sources import make_source
-from compile_il.training.trainer import Trainer, train_all
+from experiments.ablations import runner
 
 WORLD = "symbols"
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -31,11 +27,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train variants of the paper's model on the toy."""
 
-    out: Path
-    """Result file."""
     variants: tuple[str, ...] = tuple(VARIANTS)
     """Names of variants."""
     num_demos: int = 1024
@@ -48,28 +42,18 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains and scores all variants, and writes the result file."""
-    measurement = Measurement()
-    figures = {}
+    about = {"world": WORLD, "test_seed": TEST_SEED, "num_demos": run.num_demos, **run.config.resolved().to_json()}
+    results = runner.Results(run.out, about, range(run.config.num_seeds))
+    figures: dict[str, Any] = {}
     for name in run.variants:
         config = dataclasses.replace(run.config, **VARIANTS[name])
-        models = train_all(Trainer(config, make_source(WORLD, config)))
-        figures[name] = [score(model, run.num_demos) for model in models]
-        print(name, *(f"{100 * seed['recognition']['boundary_accuracy']:.1f}" for seed in figures[name]), flush=True)
-    measurement.write(
-        run.out,
-        config={"world": WORLD, "test_seed": TEST_SEED, "num_demos": run.num_demos, **run.config.resolved().to_json()},
-        seeds=range(run.config.num_seeds),
-        figures=figures,
-    )
-
-
-def score(model: Model, num_demos: int) -> dict[Decoder, dict[str, Any]]:
-    """Returns the scores of one model by each decoder that it has."""
-    decoders: list[Decoder] = ["recognition"] if model.config.codes == "gaussian" else ["recognition", "exact"]
-    return {
-        decoder: evaluate(model, WORLD, num_tasks=3, num_demos=num_demos, decoder=decoder)._asdict()
-        for decoder in decoders
-    }
+        decoders: list[Decoder] = ["recognition"] if config.codes == "gaussian" else ["recognition", "exact"]
+        levels: dict[str, Any] = {"num_tasks": 3, "num_demos": run.num_demos}
+        figures[name] = [
+            {decoder: evaluate(model, WORLD, decoder=decoder, **levels)._asdict() for decoder in decoders}
+            for model in runner.train(WORLD, config)
+        ]
+        results.write(figures, name, runner.means([seed["recognition"] for seed in figures[name]]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What can be reached on grid-visit: a Bayes-optimal observer who knows the world, its expert and the number of tasks.
+"""Computes what can be reached on grid-visit by a Bayes-optimal observer who knows the world and its expert.
 
 Walking over an object on the way looks the same as visiting it as a task, so that some boundaries cannot be told. The
 observer weighs all task lists z_1 .. z_M by their prior (rule 7 of `docs/worlds.md`) and keeps those under which the
@@ -16,7 +16,6 @@ python -m experiments.ablations.visit_oracle --out results/visit-oracle.json
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -28,9 +27,9 @@ from jaxtyping import Array, Float, Int, UInt8
 from compile_il.config import TEST_SEED
 from compile_il.data import Demonstration, Demonstrations
 from compile_il.evaluation.metrics import boundary_accuracy, boundary_f1, score_boundaries
-from compile_il.evaluation.results import Measurement
 from compile_il.worlds import bitboard as boards
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 
 NO_OBJECT = -1
 MAX_TASKS = 8
@@ -144,18 +143,18 @@ def observe(demos: Demonstrations) -> list[Moves]:
 
 
 def likeliest_each(beliefs: Beliefs) -> Int[np.ndarray, " inner"]:
-    """The guess that maximises expected boundary accuracy: the likeliest time of each boundary by itself."""
+    """Returns the guess that maximises expected boundary accuracy: the likeliest time of each boundary by itself."""
     return beliefs.times[beliefs.boundary_probs.argmax(axis=1)]
 
 
 def likeliest_places(beliefs: Beliefs) -> Int[np.ndarray, " inner"]:
-    """The guess that maximises expected F1: the M - 1 times that are likeliest to be a boundary, whichever it is."""
+    """Returns the guess that maximises expected F1: the M - 1 times that are likeliest to be any boundary."""
     places = beliefs.boundary_probs.sum(axis=0).argsort(kind="stable")[::-1][: len(beliefs.boundary_probs)]
     return np.sort(beliefs.times[places])
 
 
 def score_known_number(moves: list[Moves], true: list[np.ndarray], num_tasks: int) -> dict[str, Any]:
-    """Scores an observer who is told the number of tasks: what is expected, and how it turned out."""
+    """Scores an observer who is given the number of tasks: what is expected, and how it turned out."""
     beliefs = [believe(each, num_tasks) for each in moves]
     tops = np.array([b.boundary_probs.max(axis=1) for b in beliefs])
     places = np.array([np.sort(b.boundary_probs.sum(axis=0))[::-1][: num_tasks - 1] for b in beliefs])
@@ -182,11 +181,9 @@ def score_unknown_number(moves: list[Moves], true: list[np.ndarray]) -> dict[str
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Score a Bayes-optimal observer on grid-visit."""
 
-    out: Path
-    """Result file."""
     num_demos: int = 1024
     """Number of demonstrations for each number of tasks."""
     seed: int = TEST_SEED
@@ -201,21 +198,14 @@ class Run:
 
 def main(run: Run) -> None:
     """Observes demonstrations, scores the observer, and writes the result file."""
-    measurement = Measurement()
-    known, unknown = {}, {}
-    for tasks in run.test_tasks:
-        demos = demonstrate("grid-visit", num_demos=run.num_demos, num_tasks=tasks, seed=run.seed)
-        moves = observe(demos)
-        true = demos.truth.boundaries or []
-        known[str(tasks)] = score_known_number(moves, true, tasks)
-        unknown[str(tasks)] = score_unknown_number(moves, true)
-        print(tasks, known[str(tasks)], unknown[str(tasks)], flush=True)
-    measurement.write(
-        run.out,
-        config=dataclasses.asdict(run) | {"out": run.out.name, "world": "grid-visit"},
-        seeds=[run.seed],
-        figures={"known_number": known, "unknown_number": unknown},
-    )
+    results = runner.Results(run.out, run.to_json() | {"world": "grid-visit"}, [run.seed])
+    figures: dict[str, dict[str, Any]] = {"known_number": {}, "unknown_number": {}}
+    for tasks in map(str, run.test_tasks):
+        demos = demonstrate("grid-visit", num_demos=run.num_demos, num_tasks=int(tasks), seed=run.seed)
+        moves, true = observe(demos), demos.truth.boundaries or []
+        figures["known_number"][tasks] = score_known_number(moves, true, int(tasks))
+        figures["unknown_number"][tasks] = score_unknown_number(moves, true)
+        results.write(figures, tasks, {name: scores[tasks] for name, scores in figures.items()})
 
 
 if __name__ == "__main__":

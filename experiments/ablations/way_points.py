@@ -1,4 +1,4 @@
-"""Demonstrations as people have them: a point robot goes to some of five way-points, and nobody counts the visits.
+"""Segments recordings as people have them: a point robot goes to some of five way-points, nobody counts the visits.
 
 Five recordings of it: the command is a velocity or a force, the observation is the place alone or the velocity too, and
 there are 2 to 5 visits, or 6 to 10 short ones. Each is segmented by models that do not know how many segments there
@@ -9,7 +9,6 @@ are: by default, so that the mean length of segments is learned; with more seeds
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 from compile_il.config import TEST_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.evaluation.evaluate import label_scores, score_model
-from compile_il.evaluation.results import Measurement
 from compile_il.training.fit import fit
+from experiments.ablations import runner
 
 WAY_POINTS = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [2.0, 2.0]])
 STEP, REACH = 0.3, 0.35
@@ -66,11 +65,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train on recordings of a point robot, with the number of segments unknown."""
 
-    out: Path
-    """Result file."""
     recordings: tuple[str, ...] = tuple(RECORDINGS)
     """Names of the recordings."""
     num_seeds: int = 3
@@ -84,20 +81,19 @@ class Run:
 
 
 def main(run: Run) -> None:
-    """Trains and scores all models; writes the result file after each recording."""
-    measurement = Measurement()
+    """Trains and scores all models; writes the result file after each way."""
+    about = run.to_json() | {"test_seed": TEST_SEED, "ways": SETTINGS}
+    results = runner.Results(run.out, about, range(run.num_seeds))
     figures: dict[str, Any] = {}
-    config_json = dataclasses.asdict(run) | {"out": run.out.name, "test_seed": TEST_SEED, "ways": SETTINGS}
     for name in run.recordings:
-        recording = RECORDINGS[name]
-        demos = record(recording, run.num_demos, seed=0)
-        test = record(recording, run.num_test, seed=TEST_SEED)
+        demos, test = (
+            record(RECORDINGS[name], number, seed) for number, seed in ((run.num_demos, 0), (run.num_test, TEST_SEED))
+        )
         figures[name] = {}
         for way, settings in SETTINGS.items():
             config = Config(num_segments=None, num_iterations=run.num_iterations, **with_true_rate(settings, demos))
             figures[name][way] = [scores(demos, test, config, seed) for seed in range(run.num_seeds)]
-            print(name, way, figures[name][way], flush=True)
-        measurement.write(run.out, config=config_json, seeds=range(run.num_seeds), figures=figures)
+            results.write(figures, f"{name} {way}", runner.means(figures[name][way]))
 
 
 def with_true_rate(settings: dict[str, Any], demos: Demonstrations) -> dict[str, Any]:
