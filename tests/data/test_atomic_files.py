@@ -1,13 +1,11 @@
 """Nothing half-written is ever seen."""
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from compile_il.data.files import check_target, write_atomically
-from compile_il.evaluation.results import write_result
 
 
 def test_write_atomically_keeps_the_old_one_when_writing_fails(tmp_path: Path) -> None:
@@ -85,7 +83,7 @@ def test_a_link_stays_and_what_it_points_at_is_replaced(tmp_path: Path) -> None:
         check_target(link, overwrite=False)
 
 
-def test_links_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+def test_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     (tmp_path / "lost").symlink_to(tmp_path / "missing" / "file")
     with pytest.raises(FileNotFoundError, match=r"no folder .*missing"):
         check_target(tmp_path / "lost", overwrite=True)
@@ -109,29 +107,6 @@ def test_a_file_is_no_folder_to_write_into(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
         check_target(tmp_path / "file" / "x", overwrite=True)
-
-
-def test_results_say_where_they_come_from(tmp_path: Path) -> None:
-    write_result(tmp_path / "r" / "x.json", config={"batch": 2}, seeds=[0], wall_time=1.234, figures={"rate": 5})
-    result = json.loads((tmp_path / "r" / "x.json").read_text())
-    assert set(result) == {"config", "commit", "seeds", "hardware", "wall_time", "finished", "figures"}
-    assert result["figures"] == {"rate": 5}
-    assert result["hardware"]["platform"] == "cpu"
-    assert result["commit"]
-
-
-def test_numbers_of_a_result_stand_in_one_line(tmp_path: Path) -> None:
-    figures = {
-        "curve": [[0.5, None, 1], [-1e-3, True]],
-        "words": ["a [\n1,\n 2]", "b"],
-        "none": [],
-        "deep": [{"x": [1, 2]}],
-    }
-    write_result(tmp_path / "x.json", config={}, seeds=[0, 1], wall_time=1.0, figures=figures)
-    text = (tmp_path / "x.json").read_text()
-    assert json.loads(text)["figures"] == figures
-    assert '"seeds": [0, 1],\n' in text
-    assert "      [0.5, null, 1],\n      [-0.001, true]\n" in text
 
 
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_padding_changes_no_likelihood() -> None:
     alone = [
         log_likelihoods(model.skills, batch_of(demos[[i]], 10, 9), priors, log_count)[0] for i in range(len(demos))
     ]
-    for num_frames, max_length in ((29, 9), (64, 9), (40, 14)):
+    for num_frames, max_length in ((29, 9), (40, 14)):
         together = log_likelihoods(model.skills, batch_of(demos, num_frames, max_length), priors, log_count)
         np.testing.assert_allclose(together, alone, rtol=1e-5)
 

@@ -2,6 +2,8 @@ import copy
 import dataclasses
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -241,3 +243,28 @@ def test_equality_is_exact():
 
 def test_copies_are_equal():
     assert copy.deepcopy(DEMOS) == DEMOS
+
+
+SYMBOLS = Demonstrations.from_arrays([[5, 6, 7], [8, 9]], [[1, 2], [3]])
+
+
+def test_padded_by_hand():
+    padded = SYMBOLS.padded()
+    assert padded.observations.tolist() == [[5, 6, 7], [8, 9, 0]]
+    assert padded.actions.tolist() == [[1, 2], [3, 0]]
+    assert padded.valid.tolist() == [[True, True], [True, False]]
+    assert padded.lengths.tolist() == [2, 1]
+    wider = SYMBOLS.padded(3)
+    assert wider.observations.tolist() == [[5, 6, 7, 0], [8, 9, 0, 0]]
+    assert wider.valid.tolist() == [[True, True, False], [True, False, False]]
+
+
+def test_padded_is_a_tree_for_jax():
+    assert jax.tree.map(jnp.asarray, SYMBOLS.padded()).valid.sum() == SYMBOLS.num_steps
+
+
+def test_a_padding_shorter_than_the_data_is_refused():
+    with pytest.raises(DemonstrationError, match="max_length is 1, shorter than the 2 steps of the longest episode"):
+        SYMBOLS.padded(1)
+    with pytest.raises(DemonstrationError, match=r"max_length is 2\.5; use a whole number"):
+        SYMBOLS.padded(2.5)

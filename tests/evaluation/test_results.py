@@ -1,4 +1,4 @@
-"""Which repository a result is said to come from."""
+"""Result files: what is in them, and which repository they are said to come from."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compile_il.evaluation import results
-from compile_il.evaluation.results import ELSEWHERE, UNKNOWN_COMMIT, Measurement, commit, commit_of
+from compile_il.evaluation.results import ELSEWHERE, UNKNOWN_COMMIT, Measurement, commit, commit_of, write_result
 
 OURS = '[project]\nname = "compile-il"\n'
 
@@ -95,3 +95,26 @@ def test_a_measurement_is_of_the_version_that_began_it(tmp_path: Path, monkeypat
     assert (early["commit"], late["commit"]) == ("first", "first")
     assert early["seeds"] == [0, 1]
     assert early["wall_time"] <= late["wall_time"]
+
+
+def test_results_say_where_they_come_from(tmp_path: Path) -> None:
+    write_result(tmp_path / "r" / "x.json", config={"batch": 2}, seeds=[0], wall_time=1.234, figures={"rate": 5})
+    result = json.loads((tmp_path / "r" / "x.json").read_text())
+    assert set(result) == {"config", "commit", "seeds", "hardware", "wall_time", "finished", "figures"}
+    assert result["figures"] == {"rate": 5}
+    assert result["hardware"]["platform"] == "cpu"
+    assert result["commit"]
+
+
+def test_numbers_of_a_result_stand_in_one_line(tmp_path: Path) -> None:
+    figures = {
+        "curve": [[0.5, None, 1], [-1e-3, True]],
+        "words": ["a [\n1,\n 2]", "b"],
+        "none": [],
+        "deep": [{"x": [1, 2]}],
+    }
+    write_result(tmp_path / "x.json", config={}, seeds=[0, 1], wall_time=1.0, figures=figures)
+    text = (tmp_path / "x.json").read_text()
+    assert json.loads(text)["figures"] == figures
+    assert '"seeds": [0, 1],\n' in text
+    assert "      [0.5, null, 1],\n      [-0.001, true]\n" in text
