@@ -50,9 +50,9 @@ def spreads(seeds: Seeds, scores: Iterable[str]) -> list[str]:
     return [spread([seed[score] for seed in seeds]) for score in scores]
 
 
-def per_cent(rates: Iterable[float], digits: int = 1) -> str:
+def per_cent(rates: Iterable[float]) -> str:
     """Returns the scores of single seeds in per cent, with commas between them."""
-    return ", ".join(f"{100 * rate:.{digits}f}" for rate in rates)
+    return ", ".join(f"{100 * rate:.1f}" for rate in rates)
 
 
 def boundaries(seeds: Seeds) -> list[float]:
@@ -223,22 +223,12 @@ def way_points() -> str:
 @table
 def low_temperatures() -> str:
     """Makes a table of how far small networks come with low temperatures, by iterations, beside the paper."""
-    return _boundaries_by_iteration("long", ("0.1", "0.01"), since=500)
-
-
-@table
-def low_temperatures_full_width() -> str:
-    """Makes a table of how far networks of the paper's width come with a temperature of 0.1 and clipped gradients."""
-    return _boundaries_by_iteration("cut-wide", ("0.1",), since=150)
-
-
-def _boundaries_by_iteration(kind: str, temperatures: tuple[str, ...], since: int) -> str:
-    """Makes a table of boundary accuracy on validation levels in the course of training, then on test levels."""
-    figures = [figures_of(f"temperature-{tau}-{kind}-cpu") for tau in temperatures]
+    temperatures = ("0.1", "0.01")
+    figures = [figures_of(f"temperature-{tau}-long-cpu") for tau in temperatures]
     rows = [
         [f"{checks[0]['iteration']:,}", *(per_cent(_checked(check)) for check in checks)]
         for checks in zip(*(one["curve"] for one in figures), strict=True)
-        if checks[0]["iteration"] > since
+        if checks[0]["iteration"] > 500
     ]
     last = rows[-1][0]
     for words, decoder in (("", "scores"), (", exact decoder", "scores, exact decoder")):
@@ -253,26 +243,6 @@ def _checked(check: dict[str, Any]) -> list[float]:
     """Returns each seed's boundary accuracy on validation levels at one check of a training."""
     rates: list[float] = check["validation"]["3"]["boundary_accuracy"]
     return rates
-
-
-@table
-def lowest_temperature_full_width() -> str:
-    """Makes a table of how far networks of the paper's width come with a temperature of 0.01, by learning rate."""
-    rows = []
-    for kind in ("cut-wide", "cut-wide-slow"):
-        result = read_result(f"temperature-0.01-{kind}-cpu")
-        config, figures = result["config"], result["figures"]
-        falls_at = (1 - config["cooldown"]) * figures["iterations"]
-        *_, before = (check for check in figures["curve"] if check["iteration"] <= falls_at)
-        at_end = [boundaries(figures[decoder]["3"][:1]) for decoder in ("scores", "scores, exact decoder")]
-        accuracy = map(per_cent, (_checked(before), _checked(figures["curve"][-1]), *at_end))
-        rows.append(
-            [f"{config['learning_rate']:g}", f"{figures['iterations']:,}", f"{before['iteration']:,}", *accuracy]
-        )
-    paper = printed("table3", "temperature=0.01", 3, "boundary_accuracy")
-    rows.append(["paper, 0.0001", "500,000", "-", "-", "-", paper, "-"])
-    found_at = ["before the rate falls, after", "boundaries", "at the end", "test levels", "test levels, exact decoder"]
-    return markdown_table(["learning rate", "iterations", *found_at], rows)
 
 
 @table
@@ -292,35 +262,6 @@ def cut_gradients() -> str:
 def at_a_quarter(figures: dict[str, Any]) -> list[float]:
     """Returns each seed's boundary accuracy on validation levels at the first check after a quarter of a training."""
     return _checked(next(check for check in figures["curve"] if check["iteration"] >= figures["iterations"] / 4))
-
-
-@table
-def told_gaussian() -> str:
-    """Makes a table of where boundaries lie with labels of Gaussian codes, by seed and by weight of their prior."""
-    weights = ("0.1", "0.01")
-    curves = {f"weight {weight}": figures_of(f"told-gaussian-{weight}-cpu")[weight] for weight in weights}
-    return _where_boundaries_lie(curves)
-
-
-@table
-def told_gaussian_experts() -> str:
-    """Makes a table of where boundaries lie with labels of Gaussian codes and all ten types of targets.
-
-    By whether the expert slows down before a touch; every other check.
-    """
-    files = {"slows down": "ten-types", "does not slow down": "hard-expert"}
-    return _where_boundaries_lie(
-        {name: figures_of(f"told-gaussian-{file}-cpu")["0.1"][1::2] for name, file in files.items()}
-    )
-
-
-def _where_boundaries_lie(curves: dict[str, Seeds]) -> str:
-    rows = [
-        [f"{checks[0]['iteration']:,}", *(per_cent(check[where], 0) for check in checks for where in ("hit", "early"))]
-        for checks in zip(*curves.values(), strict=True)
-    ]
-    headings = [f"{name}: {what}" for name in curves for what in ("in place", "a step early")]
-    return markdown_table(["iterations", *headings], rows)
 
 
 @table

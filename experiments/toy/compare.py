@@ -1,8 +1,8 @@
-"""The toy task of the official code: iterations and time to its criterion, beside a plain loop over time steps.
+"""Compares iterations and time to the official toy code's criterion with those of a plain loop over time steps.
 
 The criterion is a reconstruction accuracy of 1.00 as the official code prints it, at least 0.995 on a fresh evaluation
 batch: each action is repeated by the code found for its step, under the discrete segmentation of the recognition model.
-The plain loop is `plain_toy.py`. Both sides have the same weights of the divergences, batches and learning rate. Their
+The plain loop is `plain_loop.py`. Both sides have the same weights of the divergences, batches and learning rate. Their
 seeds take turns, since machines are not always equally busy, and for each pair of weights both compile anew, once for
 all seeds. Whether its operations are compiled one by one or all at once, the plain loop makes the same steps: it is
 trained in its fastest form, and of the others a few iterations are timed.
@@ -30,7 +30,7 @@ from compile_il.evaluation.results import Measurement
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
-from experiments.toy.plain_loop import LEARNING_RATE, Betas, Codes, Form, PlainToy, draw_sequences
+from experiments.toy.plain_loop import LEARNING_RATE, Betas, Form, PlainToy, draw_sequences
 
 GOAL = 0.995
 SLOWER_FORMS: tuple[Form, ...] = ("cell", "eager")
@@ -44,13 +44,9 @@ class Run:
     """Result file."""
     batch_size: int = 512
     """Number of demonstrations in an iteration, and in an evaluation."""
-    codes: Codes = "gaussian"
-    """Kind of codes on both sides, by default the official code's."""
     betas: tuple[tuple[float, float], ...] = ((0.1, 0.1), (0.001, 0.3))
     """Weights of the codes' and of the boundaries' divergence, each pair for both sides: first the official code's,
     then those chosen for our engine on other seeds."""
-    every: int = 1
-    """Number of iterations between evaluations."""
     most: int = 60
     """Number of iterations after which to give up."""
     num_seeds: int = 20
@@ -62,7 +58,7 @@ class Run:
         """Returns the settings of our engine, with these weights of the divergences."""
         return Config(
             inference="relaxed",
-            codes=self.codes,
+            codes="gaussian",
             batch_size=self.batch_size,
             learning_rate=LEARNING_RATE,
             beta_codes=betas.codes,
@@ -125,7 +121,7 @@ class Ours:
             model, demos = self.trainer.models(state[0])[0], evaluation_batch(self.run.batch_size, next(numbers))
             return reconstruct(model.skills, demos, model.segment(demos)).accuracy
 
-        return until_goal(self.run, step, accuracy)
+        return until_goal(self.run.most, step, accuracy)
 
 
 @functools.cache
@@ -139,33 +135,30 @@ class Plain:
 
     def __init__(self, run: Run, betas: Betas, form: Form = "whole"):
         began = time.perf_counter()
-        self.run, self.new = run, functools.partial(PlainToy, run.codes, False, form, run.batch_size, betas)
+        self.run, self.new = run, functools.partial(PlainToy, form, run.batch_size, betas)
         self.new(0)
         self.setup_seconds = time.perf_counter() - began
 
     def train(self, seed: int) -> dict[str, Any]:
         """Trains one seed until the criterion holds, and returns what `until_goal` measured."""
         toy, rng = self.new(seed), np.random.default_rng(TEST_SEED)
-        return until_goal(self.run, toy.step, lambda: toy.accuracy(draw_sequences(rng, self.run.batch_size, False)))
+        return until_goal(self.run.most, toy.step, lambda: toy.accuracy(draw_sequences(rng, self.run.batch_size)))
 
 
-def until_goal(run: Run, step: Callable[[int], Any], accuracy: Callable[[], float]) -> dict[str, Any]:
-    """Counts and times iterations until the criterion holds or `run.most` are done; evaluations are not timed."""
-    times, accuracies = [], []
-    for iteration in range(run.most):
-        times.append(seconds_of(step, iteration))
-        if (iteration + 1) % run.every == 0:
-            accuracies.append(accuracy())
-            if accuracies[-1] >= GOAL:
-                break
+def until_goal(most: int, step: Callable[[int], Any], accuracy: Callable[[], float]) -> dict[str, Any]:
+    """Counts and times iterations until the criterion holds or `most` are done; evaluations are not timed."""
+    times, accuracies = list[float](), [0.0]
+    while accuracies[-1] < GOAL and len(times) < most:
+        times.append(seconds_of(step, len(times)))
+        accuracies.append(accuracy())
     typical = statistics.median(times[1:])
     return {
-        "reached": bool(accuracies and accuracies[-1] >= GOAL),
+        "reached": accuracies[-1] >= GOAL,
         "iterations": len(times),
         "typical_seconds": typical,
         "first_seconds": times[0],
         "seconds": typical + sum(times[1:]),
-        "accuracies": accuracies,
+        "accuracies": accuracies[1:],
     }
 
 

@@ -1,10 +1,10 @@
-"""The toy task, trained as one would write it down first: Python loops over time steps and segments.
+"""Trains the toy task as one would write it down first: Python loops over time steps and segments.
 
 The model is that of the official toy code (github.com/tkipf/compile), with its departures from the paper: an end symbol
 as an input of its own, a readout that averages encodings and passes them through a hidden layer, a Poisson prior one
 position too far, and padding that is not masked: boundaries may lie in it, and zeros there are to be reconstructed.
-Its settings: batches of 512, 64 units, codes of 32 numbers, Adam at 1e-2, both weights 0.1, temperature 1, rate 3; and
-initial weights as PyTorch draws them. `mask_padding` mends the last departure, which makes the baseline a stronger one.
+Its settings: batches of 512, 64 units, Gaussian codes of 32 numbers, Adam at 1e-2, both weights 0.1, temperature 1,
+rate 3; and initial weights as PyTorch draws them.
 
 Nothing here is shared with the engines: `experiments.toy.compare` runs it beside them.
 """
@@ -25,7 +25,6 @@ NUM_TIMES = NUM_SEGMENTS * MAX_REPEATS + 1
 IMPOSSIBLE = -1e30
 """Logit of a boundary where there can be none, as in the official code."""
 
-Codes = Literal["gaussian", "categorical"]
 Form = Literal["eager", "cell", "whole"]
 """What is compiled: single operations, the step of the LSTM, or an update with all its loops unrolled."""
 Params = dict[str, Array]
@@ -43,8 +42,6 @@ class Sequences(NamedTuple):
 
     symbols: Int[Array, "B times"]
     lengths: Int[Array, " B"]
-    last: Int[Array, " B"]
-    """The last time at which a boundary may lie; symbols before it are to be reconstructed."""
 
 
 class Segment(NamedTuple):
@@ -58,18 +55,16 @@ class Segment(NamedTuple):
     """Logits of the segment's symbol, the same at each of its steps."""
 
 
-def draw_sequences(rng: np.random.Generator, num: int, mask_padding: bool) -> Sequences:
+def draw_sequences(rng: np.random.Generator, num: int) -> Sequences:
     """Draws sequences, each of them runs of distinct symbols."""
     tasks = rng.permuted(np.tile(np.arange(1, NUM_SYMBOLS + 1), (num, 1)), axis=1)[:, :NUM_SEGMENTS]
     ends = np.cumsum(rng.integers(1, MAX_REPEATS + 1, (num, NUM_SEGMENTS)), axis=1)
     run = np.sum(np.arange(NUM_TIMES)[None, :, None] >= ends[:, None], axis=2)
     symbols = np.take_along_axis(np.pad(tasks, ((0, 0), (0, 1))), run, axis=1)
-    lengths = ends[:, -1]
-    last = lengths if mask_padding else np.full(num, NUM_TIMES - 1)
-    return Sequences(*map(jnp.asarray, (symbols, lengths, last)))
+    return Sequences(jnp.asarray(symbols), jnp.asarray(ends[:, -1]))
 
 
-def new_params(key: PRNGKeyArray, codes: Codes) -> Params:
+def new_params(key: PRNGKeyArray) -> Params:
     """Draws weights as PyTorch does: normal embeddings, all else uniform within 1 / √inputs."""
     keys = iter(jax.random.split(key, 32))
     params = {"embed": jax.random.normal(next(keys), (NUM_SYMBOLS + 1, HIDDEN_DIM))}
@@ -82,11 +77,8 @@ def new_params(key: PRNGKeyArray, codes: Codes) -> Params:
 
     layer("lstm.input", HIDDEN_DIM, 4 * HIDDEN_DIM)
     layer("lstm.state", HIDDEN_DIM, 4 * HIDDEN_DIM)
-    for name, num_inputs, num_outputs in (
-        ("boundary", HIDDEN_DIM, 1),
-        ("code", HIDDEN_DIM, CODE_DIM if codes == "categorical" else 2 * CODE_DIM),
-        ("decode", CODE_DIM, NUM_SYMBOLS + 1),
-    ):
+    sizes = (("boundary", HIDDEN_DIM, 1), ("code", HIDDEN_DIM, 2 * CODE_DIM), ("decode", CODE_DIM, NUM_SYMBOLS + 1))
+    for name, num_inputs, num_outputs in sizes:
         layer(f"{name}.hidden", num_inputs, HIDDEN_DIM)
         layer(f"{name}.out", HIDDEN_DIM, num_outputs)
     return params
@@ -137,7 +129,7 @@ def open_mask(earlier: list[Array], like: Array) -> Array:
 def forward(params: Params, batch: Sequences, keys: Key[Array, " n"] | None, step: Callable[..., Any]) -> list[Segment]:
     """Finds segment by segment; without keys everything is discrete, or a mean."""
     times = jnp.arange(NUM_TIMES)
-    allowed = (times > 0) & (times <= batch.last[:, None])
+    allowed = times > 0  # and where there is padding, unlike in the paper
     inputs, end = params["embed"][batch.symbols], (times == batch.lengths[:, None]).astype(jnp.float32)
     boundaries: list[Array] = []
     segments = []
@@ -162,24 +154,14 @@ def sample(logits: Array, key: PRNGKeyArray | None) -> Array:
     return jax.nn.softmax(logits + jax.random.gumbel(key, logits.shape))
 
 
-def is_categorical(outputs: Array) -> bool:
-    """Whether outputs are those of categorical codes; Gaussian ones have a mean and a log-variance for each number."""
-    return outputs.shape[1] == CODE_DIM
-
-
 def sample_code(outputs: Array, key: PRNGKeyArray | None) -> Array:
-    """Draws a code; without a key, returns the most probable one, or the mean."""
-    if is_categorical(outputs):
-        return sample(outputs, key)
+    """Draws a Gaussian code from its means and log-variances; without a key, returns the mean."""
     mean, log_variance = jnp.split(outputs, 2, axis=1)
     return mean if key is None else mean + jnp.exp(log_variance / 2) * jax.random.normal(key, mean.shape)
 
 
 def code_kl(outputs: Array) -> Array:
-    """KL of codes to their prior, for each sequence; that of categorical ones without the constant log K."""
-    if is_categorical(outputs):
-        log_q = jax.nn.log_softmax(outputs)
-        return jnp.sum(jnp.exp(log_q) * log_q, axis=1)
+    """KL of codes to their prior, for each sequence."""
     mean, log_variance = jnp.split(outputs, 2, axis=1)
     return 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1 - log_variance, axis=1)
 
@@ -196,7 +178,7 @@ def loss_of(
 ) -> Float[Array, ""]:
     """Returns the loss, reconstruction and weighted divergences, in the mean over sequences."""
     segments = forward(params, batch, jax.random.split(key, 2 * NUM_SEGMENTS), step)
-    counted = jnp.arange(NUM_TIMES) < batch.last[:, None]
+    counted = jnp.arange(NUM_TIMES) < NUM_TIMES - 1  # zeros of padding among them
     loss = betas.boundaries * NUM_SEGMENTS * boundary_kl(segments[0].boundary_logits)
     for segment in segments:
         log_probs = jnp.take_along_axis(jax.nn.log_softmax(segment.symbol_logits), batch.symbols, axis=1)
@@ -228,28 +210,26 @@ def make_update(form: Form) -> tuple[optax.GradientTransformation, Callable[...,
 
 
 class PlainToy:
-    """A training of the toy model under way.
+    """A training of the toy model.
 
     Args:
-      codes: kind of codes; the official code's default is "gaussian".
-      mask_padding: whether to mend the official code's treatment of padding.
       form: what is compiled.
       batch_size: sequences in each iteration.
       betas: weights of the divergences.
       seed: of weights, sequences and noise.
     """
 
-    def __init__(self, codes: Codes, mask_padding: bool, form: Form, batch_size: int, betas: Betas, seed: int):
-        self.batch_size, self.mask_padding, self.betas = batch_size, mask_padding, betas
+    def __init__(self, form: Form, batch_size: int, betas: Betas, seed: int):
+        self.batch_size, self.betas = batch_size, betas
         self.rng = np.random.default_rng(seed)
         first_key, self.noise_key = jax.random.split(jax.random.key(seed))
         optimiser, self._update = make_update(form)
-        self.params = new_params(first_key, codes)
+        self.params = new_params(first_key)
         self.state = optimiser.init(self.params)
 
     def step(self, iteration: int) -> Params:
         """Makes one update, on fresh sequences, and returns the new parameters."""
-        batch = draw_sequences(self.rng, self.batch_size, self.mask_padding)
+        batch = draw_sequences(self.rng, self.batch_size)
         key = jax.random.fold_in(self.noise_key, iteration)
         self.params, self.state = self._update(self.params, self.state, batch, key, self.betas)
         return self.params
