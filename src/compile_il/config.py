@@ -21,7 +21,7 @@ TEST_SEED = 11_000_027
 """Seed of the levels for scores that are reported; docs/results.md says which choices have seen them."""
 
 Decoder = Literal["exact", "recognition"]
-"""How segments are found: by sums over all segmentations, or one after the other by the recognition model."""
+"""How segments are inferred: by sums over all segmentations, or one after the other by the recognition model."""
 Best = Literal["boundaries", "path"]
 """What the exact decoder returns: the boundaries most likely to be right, or the most probable segmentation."""
 
@@ -60,17 +60,17 @@ TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
 
 def setting(
-    default: Any, range: Range | None = None, hint: str = "", only: Mapping[str, str] = MappingProxyType({})
+    default: Any, within: Range | None = None, hint: str = "", only: Mapping[str, str] = MappingProxyType({})
 ) -> Any:
     """Declares a field of `Settings`.
 
     Args:
       default: its default.
-      range: the numbers that it may be; None if it is no number but a Literal or a bool.
+      within: the numbers that it may be; None if it is no number but a Literal or a bool.
       hint: text that an error adds after the range, such as an example.
       only: other settings, declared above this one, with the value that each must have for this one to have an effect.
     """
-    return dataclasses.field(default=default, metadata={"range": range, "hint": hint, "only": only})
+    return dataclasses.field(default=default, metadata={"within": within, "hint": hint, "only": only})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.metadata.get("range"):
+            if field.metadata.get("within"):
                 value = self._number(field, value)
                 object.__setattr__(self, field.name, value)
             else:
@@ -100,7 +100,7 @@ class Settings:
 
     def _number(self, field: dataclasses.Field[Any], value: Any) -> int | float | None:
         """Returns a number as a plain int or float; refuses those outside the range of a setting."""
-        range, hint, kinds = field.metadata["range"], field.metadata["hint"], get_args(field.type) or (field.type,)
+        within, hint, kinds = field.metadata["within"], field.metadata["hint"], get_args(field.type) or (field.type,)
         if value is None and NoneType in kinds:
             return None
         is_whole = int in kinds
@@ -109,14 +109,14 @@ class Settings:
             raise self.error(f"{field.name} is {value!r}: use {'a whole' if is_whole else 'a'} number{hint}.")
         # A plain 1 stays one where any number will do: folders of trainings are named by the text of their settings.
         number = int(value) if is_whole or type(value) is int else float(value)
-        if not range.least <= number <= range.most:
-            raise self.error(f"{field.name} is {number}: use {range.words}{hint}.")
+        if not within.least <= number <= within.most:
+            raise self.error(f"{field.name} is {number}: use {within.words}{hint}.")
         return number
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
         """Returns a copy with some settings changed; unknown names are refused."""
         names = [field.name for field in dataclasses.fields(self)]
-        for name in set(changes) - set(names):
+        for name in (name for name in changes if name not in names):
             close = difflib.get_close_matches(name, names, n=1)
             hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(names)}."
             raise self.error(f"There is no setting {name}{hint}")

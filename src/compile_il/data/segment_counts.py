@@ -46,9 +46,10 @@ def summarise_counts(demos: Demonstrations, config: Config) -> SegmentCounts:
 def attach_counts(demos: Source, config: Config, settings: dict[str, Any]) -> tuple[Source | Demonstrations, Config]:
     """Applies single settings to a config; `num_segments` as a list becomes labels of the demonstrations instead."""
     counts: Any = settings.get("num_segments")
+    if isinstance(counts, np.ndarray) and counts.ndim == 0:
+        settings = settings | {"num_segments": counts.item()}
     if not _is_list(counts):
-        plain = counts.item() if isinstance(counts, np.ndarray) else counts
-        return demos, config.changed(settings | ({"num_segments": plain} if "num_segments" in settings else {}))
+        return demos, config.changed(settings)
     config = config.changed(settings | {"num_segments": None})
     if not isinstance(demos, Demonstrations):
         raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")

@@ -35,7 +35,7 @@ class Segments:
     boundary_probs: list[NDArray[np.float32]]
     """For each step, the posterior probability that a segment starts there."""
     count_probs: list[NDArray[np.float32]]
-    """The posterior probability of 0, 1, 2, ... segments; all mass on one number where that was given."""
+    """The posterior probability of 0, 1, 2, ... segments; all mass on one number if that was given."""
     log_likelihood: NDArray[np.float32]
     """Log-likelihood of the actions; from the recognition model, of the actions together with this segmentation. A
     score, for comparing demonstrations, or models of the same settings: weights of lengths and of terminations are in
@@ -71,7 +71,7 @@ class Segments:
     def rows(self) -> list[SegmentRow]:
         """Returns one record of plain values for each segment, in order, for tables: pandas, `csv.DictWriter` or JSON.
 
-        With pandas, `pandas.DataFrame(found.rows())` has the columns demonstration, segment, start, end and skill.
+        With pandas, `pandas.DataFrame(segments.rows())` has the columns demonstration, segment, start, end and skill.
         """
         rows: list[SegmentRow] = []
         for i, (inner, skills, probs) in enumerate(zip(self.boundaries, self.skills, self.boundary_probs, strict=True)):
