@@ -17,12 +17,12 @@ from jaxtyping import Array, Bool, Float, Int
 from compile_il.config import TEST_SEED
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
-from compile_il.evaluation.execute import Actor, run_codes
+from compile_il.evaluation.execute import run_codes
 from compile_il.inference.exact.constraints import Constraints, segment_codes_of
 from compile_il.inference.exact.engine import make_priors, score_batch
 from compile_il.inference.exact.recursion import end_probs, forward, point_mass, tables_of
 from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
-from compile_il.inference.records import Skills, StepScores
+from compile_il.inference.records import Actor, Skills, StepScores
 from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch

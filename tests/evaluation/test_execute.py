@@ -1,4 +1,4 @@
-"""Skills at work, with skills written by hand in a world that is a line."""
+"""Runs skills written by hand in a world that is a line."""
 
 import dataclasses
 import importlib
@@ -147,9 +147,9 @@ def test_skills_are_run_on_the_levels_of_the_demonstrations(monkeypatch: pytest.
     scoring = importlib.import_module("compile_il.evaluation.evaluate")  # its name is that of a function, too
     monkeypatch.setattr(scoring, "run_all", run_all)
     model: Any = SimpleNamespace(skills="the model's")
-    found = [np.array([3, 1]), np.array([2]), np.array([0, 0])]
+    segments: Any = SimpleNamespace(skills=[np.array([3, 1]), np.array([2]), np.array([0, 0])], num_segments=[2, 1, 2])
     with jax.default_prng_impl("rbg"):  # levels are drawn by one generator, whatever others are used for
-        assert scoring._online(model, world, found, 3, seed=5) == pytest.approx(2 / 3)
+        assert scoring._online(model, world, segments, seed=5) == pytest.approx(2 / 3)
     np.testing.assert_array_equal(given["starts"], [demo.observations[0] for demo in demos])
     assert (given["codes"], given["num_codes"]) == ([[3, 1], [2, 2], [0, 0]], [2, 1, 2])
     assert given["skills"] == "the model's"

@@ -8,81 +8,48 @@ from pathlib import Path
 import pytest
 
 from compile_il.evaluation import results
-from compile_il.evaluation.results import ELSEWHERE, UNKNOWN_COMMIT, Measurement, commit, commit_of, write_result
-
-OURS = '[project]\nname = "compile-il"\n'
+from compile_il.evaluation.results import UNKNOWN_COMMIT, Measurement, commit, commit_of, write_result
 
 
 def git(folder: Path, *command: str) -> str:
     who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false"]
-    local_copy = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ("git", "-C", str(folder), *who, *command)
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=local_copy).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
 
 
-def repository(top: Path, pyproject: str, package: str = "src/compile_il") -> Path:
-    """A repository of one commit that holds a package, whose folder is returned."""
-    folder = top / package
-    folder.mkdir(parents=True)
-    (folder / "results.py").write_text("")
-    (top / "pyproject.toml").write_text(pyproject)
+def repository(top: Path) -> Path:
+    """Makes a repository of one commit with one file."""
+    top.mkdir()
+    (top / "file").write_text("")
     git(top, "init", "--quiet")
     git(top, "add", "--all")
     git(top, "commit", "--quiet", "--message", "Begin")
-    return folder
+    return top
 
 
-def test_the_commit_is_that_of_our_sources(tmp_path: Path) -> None:
-    top = tmp_path / "ours"
-    package = repository(top, OURS)
-    expected = git(top, "rev-parse", "--short=12", "HEAD")
-    assert commit_of(package) == expected
-    (package / "results.py").write_text("changed")
-    assert commit_of(package) == f"{expected}-dirty"
+def test_the_commit_is_that_of_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = repository(tmp_path / "ours"), repository(tmp_path / "theirs")
+    git(ours, "commit", "--allow-empty", "--quiet", "--message", "Go on")
+    expected = git(ours, "rev-parse", "--short=12", "HEAD")
+    git(ours, "worktree", "add", "--quiet", "--detach", str(tmp_path / "beside"))
+    monkeypatch.setenv("GIT_DIR", str(theirs / ".git"))  # as in a hook of another repository
+    assert commit_of(ours) == commit_of(tmp_path / "beside") == expected
+    (ours / "file").write_text("changed")
+    assert commit_of(ours) == f"{expected}-dirty"
 
 
-def test_it_is_found_in_another_worktree(tmp_path: Path) -> None:
-    top = tmp_path / "ours"
-    repository(top, OURS)
-    git(top, "worktree", "add", "--quiet", "--detach", str(tmp_path / "beside"))
-    assert commit_of(tmp_path / "beside" / "src" / "compile_il") == git(top, "rev-parse", "--short=12", "HEAD")
-
-
-@pytest.mark.parametrize(
-    ("pyproject", "package"),
-    [
-        ('[project]\nname = "theirs"\n', ".venv/lib/python3.11/site-packages/compile_il"),
-        (OURS, ".venv/lib/python3.11/site-packages/compile_il"),
-        ('[project]\nname = "theirs"\n', "src/compile_il"),
-        ("no TOML [", "src/compile_il"),
-    ],
-)
-def test_a_repository_around_an_installed_package_is_not_believed(pyproject: str, package: str, tmp_path: Path) -> None:
-    assert commit_of(repository(tmp_path, pyproject, package)) == UNKNOWN_COMMIT
-
-
-def test_a_copy_in_a_folder_of_another_repository_is_not_believed(tmp_path: Path) -> None:
-    package = repository(tmp_path, OURS, "copied/src/compile_il")
-    (tmp_path / "copied" / "pyproject.toml").write_text(OURS)
-    assert commit_of(package) == UNKNOWN_COMMIT
-
-
-def test_a_hook_of_another_repository_does_not_mislead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository(tmp_path / "theirs", '[project]\nname = "theirs"\n')
-    package = repository(tmp_path / "ours", OURS)
-    expected = git(tmp_path / "ours", "rev-parse", "--short=12", "HEAD")
-    (tmp_path / "theirs" / "another").write_text("")
-    git(tmp_path / "theirs", "add", "--all")
-    git(tmp_path / "theirs", "commit", "--quiet", "--message", "Go on")
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "theirs" / ".git"))
-    assert commit_of(package) == expected
+def test_a_repository_around_an_installed_package_is_not_believed(tmp_path: Path) -> None:
+    installed = repository(tmp_path / "theirs") / ".venv" / "lib" / "python3.11"
+    installed.mkdir(parents=True)
+    assert commit_of(installed) == UNKNOWN_COMMIT
 
 
 def test_a_measurement_is_of_the_version_that_began_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is committed while it runs; and nobody is asked before it begins."""
     versions = iter(["first", "second"])
     monkeypatch.delenv("COMPILE_IL_COMMIT", raising=False)
-    monkeypatch.setattr(results, "commit_of", lambda package: next(versions))
+    monkeypatch.setattr(results, "commit_of", lambda checkout: next(versions))
     commit.cache_clear()
     try:
         measurement = Measurement()

@@ -162,7 +162,7 @@ class Report:
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.data import Demonstrations
         from compile_il.data.files import check_target
-        from compile_il.evaluation.evaluate import evaluate_found, score_model
+        from compile_il.evaluation.evaluate import evaluate_segments, score_model
         from compile_il.model.files import load
         from compile_il.report.page import write_report
         from compile_il.report.summary import Shown
@@ -180,7 +180,7 @@ class Report:
             if demos.truth.boundaries is not None and demos.labels is not None:
                 scores = score_model(model, demos, self.num_segments, **how)
             elif demos.truth.boundaries is not None:
-                scores = evaluate_found(model, found, demos)
+                scores = evaluate_segments(model, found, demos)
             sets.append(Shown(path.stem, demos, found, scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)

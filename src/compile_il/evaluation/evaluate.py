@@ -1,4 +1,4 @@
-"""All scores of a model on unseen levels of a world, or on demonstrations whose truth is known."""
+"""Scores a model on unseen levels of a world, or on demonstrations with known truth."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -9,8 +9,8 @@ from compile_il.config import TEST_SEED, Best, Decoder
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.segment_counts import whole_counts
 from compile_il.data.segments import Segments
-from compile_il.evaluation.execute import reconstruct, run_all
-from compile_il.evaluation.metrics import Labels, Scores, score, score_labels, step_labels, unknown_truth
+from compile_il.evaluation.execute import reconstruct, repeat_first, run_all
+from compile_il.evaluation.metrics import Labels, Scores, score, score_labels, step_labels, true_boundaries
 from compile_il.model.model import Model, SegmentCount
 from compile_il.worlds import World, make_world, with_num_tasks
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
     reconstruction: float | None
     exact_match: float | None
     online: float | None
-    """Share of levels solved by running the found skills in the world."""
+    """Share of levels solved by running the inferred skills in the world."""
     agreement: float | None = None
     """Agreement of skills with the things that tasks are about; this and all below as in `metrics.LabelScores`."""
     nmi: float | None = None
@@ -48,12 +48,12 @@ def evaluate(
     decoder: Decoder | None = None,
     best: Best | None = None,
 ) -> Evaluation:
-    """Scores a model on levels it has not seen, or on demonstrations whose truth is known.
+    """Scores a model on levels it has not seen, or on demonstrations with known truth.
 
     Args:
       model: trained in the same world, or on such demonstrations.
-      world: the world, or its name; or demonstrations, whose labels are not looked at. There is no world to play in
-        then, and so no `online`.
+      world: the world, or its name; or demonstrations, whose labels are not looked at. Without a world to act in, there
+        is no `online`.
       num_tasks: of a world, tasks of each demonstration; as many as the world has if None. Where each thing is picked
         up or touched only once, there are at least as many things.
       num_demos: of a world, how many demonstrations to make.
@@ -62,84 +62,77 @@ def evaluate(
       decoder: how to find them, as for `Model.segment`; by default as the model was trained.
       best: what an exact decoder returns, as for `Model.segment`.
     """
+    # All that can be refused is refused before levels are made.
     if not isinstance(model, Model):
         raise DemonstrationError(
             f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
         )
-    model.choose_decoder(decoder, best)  # refused before levels are made, and so is what follows
-    played: World | None = None
+    model.choose_decoder(decoder, best)
     if isinstance(world, Demonstrations):
         if num_tasks is not None:
             raise DemonstrationError("num_tasks is for worlds, and these are demonstrations: leave it out.")
         _check_count(count, len(world))
+        true_boundaries(world)
         demos = world.with_labels()
-        if demos.truth.boundaries is None:
-            raise unknown_truth()
     else:
         _check_count(count, num_demos)
-        played = make_world(world) if isinstance(world, str) else world
+        world = make_world(world) if isinstance(world, str) else world
         if num_tasks is not None:
-            played = with_num_tasks(played, num_tasks)
-        model.check_spaces(demonstrate(played, num_demos=1, seed=seed))
-        demos = demonstrate(played, num_demos=num_demos, seed=seed)
-    told = true_counts(demos) if isinstance(count, str) and count == "true" else count
-    found = model.segment(demos, told, decoder=decoder, best=best)
-    scores = evaluate_found(model, found, demos)
-    if not hasattr(played, "step"):
-        return scores
-    return scores._replace(online=_online(model, played, found.skills, num_demos, seed))
-
-
-def evaluate_found(model: Model, found: Segments, demos: Demonstrations) -> Evaluation:
-    """Returns all scores of what a model found in demonstrations, but for those that take a world to act in."""
-    again = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, found)
-    return Evaluation(
-        *score(found, demos),
-        reconstruction=again.accuracy if again else None,
-        exact_match=again.exact_match if again else None,
-        online=None,
-        **({} if model.config.codes == "gaussian" else label_fields(found.labels, demos)),
-    )
+            world = with_num_tasks(world, num_tasks)
+        model.check_spaces(demonstrate(world, num_demos=1, seed=seed))
+        demos = demonstrate(world, num_demos=num_demos, seed=seed)
+    num_segments = true_counts(demos) if isinstance(count, str) and count == "true" else count
+    segments = model.segment(demos, num_segments, decoder=decoder, best=best)
+    scores = evaluate_segments(model, segments, demos)
+    return scores._replace(online=_online(model, world, segments, seed)) if hasattr(world, "step") else scores
 
 
 def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
-    """Refuses what says no number of segments; whether it fits the demonstrations is checked once they are there."""
-    if count is None or (isinstance(count, str) and count in ("true", "unknown")):
-        return
-    if isinstance(count, str):
+    """Refuses what is no number of segments; whether it fits the demonstrations is checked once they are there."""
+    if isinstance(count, str) and count not in ("true", "unknown"):
         raise DemonstrationError(
             f'count is {count!r}: use "true" for as many segments as there are, "unknown" to find their number too, a '
             "number, or a list with one for each demonstration."
         )
-    whole_counts(count, num_demos, name="count")
+    if count is not None and not isinstance(count, str):
+        whole_counts(count, num_demos, name="count")
+
+
+def true_counts(demos: Demonstrations) -> list[int]:
+    """Returns the true number of segments of each demonstration."""
+    return [len(inner) + 1 for inner in true_boundaries(demos)]
+
+
+def evaluate_segments(model: Model, segments: Segments, demos: Demonstrations) -> Evaluation:
+    """Computes all scores of a model's segmentation, but for those that take a world to act in."""
+    repeated = None if demos.action_kind == "continuous" else reconstruct(model.skills, demos, segments)
+    return Evaluation(
+        *score(segments, demos),
+        reconstruction=repeated and repeated.accuracy,
+        exact_match=repeated and repeated.exact_match,
+        online=None,
+        **({} if model.config.codes == "gaussian" else label_fields(segments.labels, demos)),
+    )
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """The scores among `label_scores` that are fields of an `Evaluation`, by name."""
+    """Returns the scores among `label_scores` that are fields of an `Evaluation`, by name."""
     return {name: value for name, value in label_scores(labels, demos).items() if name in Evaluation._fields}
 
 
 def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """Scores by name of how skills agree with the things that tasks are about; none where those are not known."""
+    """Scores by name how skills agree with the things that tasks are about; empty where those are not known."""
     truth = demos.truth
     if truth.boundaries is None or truth.codes is None:
         return {}
     return score_labels(labels, step_labels(truth.boundaries, truth.codes, demos.lengths))._asdict()
 
 
-def true_counts(demos: Demonstrations) -> list[int]:
-    """The true number of segments of each demonstration."""
-    counts = demos.truth.num_segments
-    assert counts is not None, "it is looked at before"
-    return counts.tolist()
-
-
-def _online(model: Model, world: Any, skills: list[np.ndarray], num_demos: int, seed: int) -> float:
-    longest = max(map(len, skills))
-    codes = np.stack([np.concatenate([s, np.repeat(s[:1], longest - len(s), axis=0)]) for s in skills])
-    levels = draw_levels(world, key_of(seed), num_demos)
-    num_codes = jnp.array([len(s) for s in skills])
-    return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), num_codes)))
+def _online(model: Model, world: Any, segments: Segments, seed: int) -> float:
+    counts = segments.num_segments
+    codes = np.stack([repeat_first(skills, max(counts)) for skills in segments.skills])
+    levels = draw_levels(world, key_of(seed), len(codes))
+    return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), jnp.asarray(counts))))
 
 
 def score_model(
@@ -151,10 +144,6 @@ def score_model(
     best: Best | None = None,
     max_segments: int | None = None,
 ) -> Scores:
-    """Scores the segmentation that a model finds without the labels of demonstrations whose truth is known.
-
-    The arguments are those of `Model.segment`.
-    """
+    """Scores a model's segmentation without labels of demonstrations with known truth, as `Model.segment` is called."""
     plain = demos.with_labels()
-    found = model.segment(plain, num_segments, decoder=decoder, best=best, max_segments=max_segments)
-    return score(found, demos)
+    return score(model.segment(plain, num_segments, decoder=decoder, best=best, max_segments=max_segments), demos)

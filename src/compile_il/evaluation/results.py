@@ -1,7 +1,4 @@
-"""Result files: what was measured, with everything needed to measure it again.
-
-Headings of scores in tables, and how the scores of several seeds are written.
-"""
+"""Writes and reads result files: scores with all that is needed to measure them again, and how tables show them."""
 
 import contextlib
 import functools
@@ -12,7 +9,6 @@ import platform
 import re
 import subprocess
 import time
-import tomllib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,17 +20,11 @@ from compile_il.data.files import write_atomically
 from compile_il.evaluation.metrics import summarise
 
 RESULTS = Path("results")
-
-
 UNKNOWN_COMMIT = "unknown"
 
 
-ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
-"""Variables that send git to another repository than that of the folder it is given."""
-
-
 def hardware() -> dict[str, Any]:
-    """Describes the machine and the versions of JAX and Python, as far as they can be told."""
+    """Describes the machine and the versions of JAX and Python."""
     device = jax.devices()[0]
     return {
         "platform": device.platform,
@@ -47,47 +37,36 @@ def hardware() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        if model := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
+            return model[1]
+    return platform.processor() or platform.machine()
 
 
 @functools.cache
 def commit() -> str:
-    """The commit the code came from, with a mark where files had been changed since when this was first asked.
+    """Returns the commit of the code when this was first asked, marked where files had been changed since.
 
-    Where there is no repository to ask, such as on a machine that got a copy of the files, the variable
-    COMPILE_IL_COMMIT says it.
+    On a machine that got a copy of the files without their repository, the variable COMPILE_IL_COMMIT gives it.
     """
-    return os.environ.get("COMPILE_IL_COMMIT") or commit_of(Path(__file__).resolve().parent)
+    return os.environ.get("COMPILE_IL_COMMIT") or commit_of(Path(__file__).resolve().parents[3])
 
 
-def commit_of(package: Path) -> str:
-    """The commit of the repository whose sources a package is, and not of another one that it is installed inside."""
-    top = package.parent.parent
-    if not (package == top / "src" / "compile_il" and (top / ".git").exists() and _is_ours(top / "pyproject.toml")):
+def commit_of(checkout: Path) -> str:
+    """Returns the commit of a checkout, or `UNKNOWN_COMMIT` for an installed package, whatever repository is around."""
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
+    # In a hook, variables of git name the repository of the hook instead.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    if not (checkout / ".git").exists():
         return UNKNOWN_COMMIT
-    command = ["git", "-C", str(top), "describe", "--always", "--dirty", "--abbrev=12"]
-    # A hook of another repository, for one, says with variables that all is about that one.
-    environment = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return UNKNOWN_COMMIT
 
 
-def _is_ours(pyproject: Path) -> bool:
-    try:
-        found = tomllib.loads(pyproject.read_text())
-    except (OSError, ValueError):
-        return False
-    return found.get("project", {}).get("name") == "compile-il"
-
-
 class Measurement:
-    """What is being measured, from its beginning on: by which version of the program, and how long it has taken."""
+    """Result file in the making: the commit that it began with, and the time since then."""
 
     def __init__(self) -> None:
         commit()  # of the code that runs, whatever happens to the files meanwhile
@@ -99,7 +78,7 @@ class Measurement:
         return time.perf_counter() - self._began
 
     def write(self, path: Path, *, config: Any, seeds: Iterable[int], figures: Any) -> None:
-        """Writes what has been found so far; several times, for what takes long."""
+        """Writes the figures so far; several times, for what takes long."""
         write_result(path, config=config, seeds=list(seeds), wall_time=self.seconds, figures=figures)
 
 
@@ -108,7 +87,8 @@ def write_result(
 ) -> None:
     """Writes figures with their config, commit, seeds, hardware and wall time in seconds.
 
-    With `made`, commit and hardware are those in it, of other processes, instead of this one's.
+    With `made`, commit and hardware are those in it, of other processes, instead of this one's. A file that holds the
+    same is left as it is, with the time at which it was finished.
     """
     made = made or {"commit": commit(), "hardware": hardware()}
     result = {
@@ -120,24 +100,15 @@ def write_result(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": figures,
     }
-    before = _read(path)
-    if before == json.loads(json.dumps(result)) | {"finished": before.get("finished")}:
-        return  # what was there is the same, and was finished before
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        if json.loads(path.read_text()) | {"finished": ""} == json.loads(json.dumps(result)) | {"finished": ""}:
+            return
+    # Each list of plain numbers takes one line; strings in JSON have no line breaks, and stay as they are.
+    indented = json.dumps(result, indent=2)
+    text = re.sub(r'\[\n([^][{}"]*)\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", indented)
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as temporary:
-        temporary.write_text(_in_few_lines(json.dumps(result, indent=2)) + "\n")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        found = json.loads(path.read_text())
-        return found if isinstance(found, dict) else {}
-    return {}
-
-
-def _in_few_lines(text: str) -> str:
-    """Indented JSON with each list of plain numbers in one line; strings have no line breaks, and stay as they are."""
-    return re.sub(r'\[\n([^][{}"]*)\]', lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
+        temporary.write_text(text + "\n")
 
 
 def read_result(name: str) -> dict[str, Any]:
@@ -155,9 +126,7 @@ SCORE_HEADINGS = {
     "exact match": "exact_match",
     "online": "online",
 }
-"""Headings of tables, in order, with the fields of `Evaluation` that stand below them."""
-
-
+"""Headings of tables, in order, with the fields of `Evaluation` below them."""
 LABEL_HEADINGS = {
     "skills agree": "agreement",
     "agree by chance": "agreement_by_chance",
@@ -172,21 +141,21 @@ LABEL_HEADINGS = {
 def spread(values: Sequence[float | None]) -> str:
     """Writes mean and standard deviation over seeds, in per cent; a dash where there is no such score.
 
-    Seeds that diverged have no score; where there are some, it is said how many are left.
+    Seeds that diverged have no score, and the number of the others is written too.
     """
-    given = [100 * value for value in values if value is not None]
-    if not given:
+    scores = [100 * value for value in values if value is not None]
+    if not scores:
         return "-"
-    summary = summarise(given)
+    summary = summarise(scores)
     deviation = "" if math.isnan(summary.std) else f" ± {summary.std:.1f}"
-    left = "" if len(given) == len(values) else f" ({len(given)} of {len(values)} seeds)"
+    left = "" if len(scores) == len(values) else f" ({len(scores)} of {len(values)} seeds)"
     return f"{summary.mean:.1f}{deviation}{left}"
 
 
 def interval(values: Sequence[float | None]) -> str:
     """Writes the 95 % interval of the mean over seeds, in per cent; a dash for fewer than two scores."""
-    given = [100 * value for value in values if value is not None]
-    if len(given) < 2:
+    scores = [100 * value for value in values if value is not None]
+    if len(scores) < 2:
         return "-"
-    summary = summarise(given)
+    summary = summarise(scores)
     return f"{summary.low:.1f} to {summary.high:.1f}"

@@ -77,11 +77,31 @@ class BatchSegments(NamedTuple):
 
 
 @runtime_checkable
-class Skills(Protocol):
-    """Networks of either engine: they score demonstrations, act, and say when a skill is done.
+class Actor(Protocol):
+    """Interface of what can be executed: skills of either engine, or anything else that acts and stops.
 
-    Where a skill begins they make a state, and a new one after each step; what is in it is their own affair.
+    Where a skill begins it makes a state, and a new one after each step; what is in it is its own affair.
     """
+
+    def init(self, observation: Shaped[Array, "..."]) -> Any:
+        """Returns the state in which the first skill begins."""
+
+    def switch_skill(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
+        """Returns the state in which another skill begins where one has ended."""
+
+    def act(self, now: Any, skill: Array) -> Shaped[Array, "*A"]:
+        """Returns the most probable action of a skill."""
+
+    def observe(self, now: Any, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Any:
+        """Returns the state after an action has led to an observation."""
+
+    def done(self, now: Any, skill: Array) -> Bool[Array, ""]:
+        """Whether a skill stops in this state."""
+
+
+@runtime_checkable
+class Skills(Actor, Protocol):
+    """Networks of either engine: they score demonstrations, act, and say when a skill is done."""
 
     @property
     def space(self) -> Space:
@@ -102,18 +122,3 @@ class Skills(Protocol):
 
     def in_half_precision(self) -> Any:
         """Returns a copy whose networks compute in bfloat16."""
-
-    def init(self, observation: Shaped[Array, "..."]) -> Any:
-        """Returns the state in which the first skill begins."""
-
-    def switch_skill(self, now: Any, observation: Shaped[Array, "..."]) -> Any:
-        """Returns the state in which another skill begins where one has ended."""
-
-    def act(self, now: Any, skill: Array) -> Shaped[Array, "*A"]:
-        """Returns the most probable action of a skill."""
-
-    def observe(self, now: Any, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> Any:
-        """Returns the state after an action has led to an observation."""
-
-    def done(self, now: Any, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops in this state."""

@@ -5,7 +5,7 @@ environment, or call a meta action, that executes a particular sub-task policy i
 termination criterion is met (termination probability larger than 0.5 or end of episode)".
 
 Options are numbered: first the world's A actions, then K skills. They are executed as skills are
-(`compile_il.evaluation.execute.Actor`), so an option is always at work for at least one step.
+(`compile_il.inference.records.Actor`), so an option is always at work for at least one step.
 """
 
 from typing import Any
