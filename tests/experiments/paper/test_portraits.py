@@ -21,17 +21,15 @@ from compile_il.data.labels import UNKNOWN
 from compile_il.inference.relaxed.recognition import draw_gumbel
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.model import Model
-from compile_il.training.trainer import learning_rates
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.world import key_of
-from experiments.paper import portraits, studies
+from experiments.paper import portraits
 from experiments.paper.portraits import (
     DrawnPart,
     SkillRun,
     describe_runs,
     portray_segments,
-    portray_skills,
     posterior_segments,
     relaxed_segment_probs,
     run_on_levels,
@@ -146,20 +144,6 @@ def test_a_portrait_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.Monke
     np.testing.assert_allclose(np.sum(segments["probs"], axis=0), 1, atol=2e-4)
 
 
-def test_a_skill_that_does_not_stop_is_left_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as the paper leaves to skills; fewer here."""
-    assert portraits.MOST_STEPS == 50
-    monkeypatch.setattr(portraits, "MOST_STEPS", WORLD.max_steps)
-    north = Scripted(jnp.zeros(WORLD.max_steps, int))
-    never = jnp.asarray(99)
-    monkeypatch.setattr(
-        portraits, "run_on_levels", lambda _, world, levels, skill: run_on_levels(north, world, levels, never)
-    )
-    for skill in portray_skills(model("exact"), WORLD_NAME, PART.num_test)["skills"]:
-        assert len(skill["path"]) == WORLD.max_steps + 1
-        assert (skill["stopped"], skill["taken"], skill["num_stopped"]) == (False, None, 0)
-
-
 def test_counts_of_runs_by_hand() -> None:
     """Two of five skills stop, one of them with something in its hands; two others end with the episode."""
     runs = SkillRun(
@@ -195,18 +179,6 @@ def test_what_is_early_has_soft_segments_alone(tmp_path: Path) -> None:
     portrait = early.measure([model("relaxed")], tmp_path, print)["portrait"]
     assert set(portrait) == {"segments"}
     assert set(portrait["segments"]) == {"boundaries", "tasks", "probs", "sample"}
-
-
-def test_early_models_are_on_the_way_to_the_late_ones() -> None:
-    """The same settings, and the same rate at each of their steps; so the very same steps."""
-    by_name = {part.name: part.config for part in studies.make_study("qualitative", "paper").parts}
-    for name in ("CompILE", "exact"):
-        late, early = by_name[name], by_name[f"{name}, early"]
-        assert early.num_iterations * portraits.EARLY == late.num_iterations
-        same = {"num_iterations": 1, "cooldown": 0.0}
-        assert dataclasses.replace(late, **same) == dataclasses.replace(early, **same)
-        for iteration in (0, early.num_iterations - 1):
-            assert learning_rates(late)(iteration) == learning_rates(early)(iteration)
 
 
 POSTERIOR = jax.jit(posterior_segments, static_argnums=3)
