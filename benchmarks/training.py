@@ -24,8 +24,10 @@ from rich.table import Table
 from compile_il.config import Config
 from compile_il.evaluation.results import Measurement
 from compile_il.inference.engines import engine_of
-from compile_il.inference.exact.engine import make_priors, score_batch
-from compile_il.inference.exact.recursion import log_likelihood, point_mass
+from compile_il.inference.exact.engine import constraints_of_batch, make_priors
+from compile_il.inference.exact.likelihood import log_likelihood
+from compile_il.inference.exact.priors import point_mass
+from compile_il.inference.exact.segment_scores import score_segments
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
 from compile_il.training.feeds import WorldFeed
@@ -101,14 +103,20 @@ def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """The networks, and the sum over segmentations."""
     model, log_count = trainer.models(trainer.start())[0], point_mass(3, 3)
     priors = make_priors(model.resolved, model.skills, model.duration_rate, trainer.source.max_length)
-    scored = parts.forwards(score_batch)()
+    networks = parts.forwards(
+        lambda skills, batch: (skills.score_steps(batch), constraints_of_batch(batch, skills.num_skills))
+    )
+    scored = networks()
 
-    def recursion(steps: Any, known: Any) -> Any:
-        return jnp.mean(jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count))
+    def recursion(steps: Any, constraints: Any) -> Any:
+        def each(steps: Any, constraints: Any) -> Any:
+            return log_likelihood(score_segments(steps, priors, constraints, log_count))
+
+        return jnp.mean(jax.vmap(each)(steps, constraints))
 
     backwards = jax.jit(jax.vmap(jax.grad(recursion)))
     return {
-        "networks, forwards": parts.forwards(score_batch),
+        "networks, forwards": networks,
         "recursion and gradient": lambda: backwards(*scored),
     }
 

@@ -11,18 +11,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
 from compile_il.config import TEST_SEED
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
 from compile_il.evaluation.execute import run_codes
-from compile_il.inference.exact.constraints import Constraints, segment_codes_of
-from compile_il.inference.exact.engine import make_priors, score_batch
-from compile_il.inference.exact.recursion import end_probs, forward, point_mass, tables_of
-from compile_il.inference.exact.segment_scores import Priors, centre, segment_values
-from compile_il.inference.records import Actor, Skills, StepScores
+from compile_il.inference.exact.engine import make_priors, map_batch
+from compile_il.inference.exact.likelihood import end_probs, forward
+from compile_il.inference.exact.priors import point_mass
+from compile_il.inference.exact.segment_scores import Priors, SegmentScores
+from compile_il.inference.records import Actor, Skills
 from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
@@ -124,20 +123,15 @@ def relaxed_segment_probs(
 @eqx.filter_jit
 def exact_segment_probs(skills: Skills, batch: Batch, priors: Priors, num_segments: int) -> Float[Array, "B M T"]:
     """P(b_{i-1} <= t < b_i | a, s) for each segment i of each demonstration, all segmentations summed out."""
-    steps, constraints = score_batch(skills, batch)
-    return jax.vmap(posterior_segments, in_axes=(0, None, 0, None))(steps, priors, constraints, num_segments)
+    probs: Array = map_batch(posterior_segments, skills, batch, priors, point_mass(num_segments, num_segments))
+    return probs
 
 
-def posterior_segments(
-    steps: StepScores, priors: Priors, constraints: Constraints, num_segments: int
-) -> Float[Array, "M T"]:
+def posterior_segments(scores: SegmentScores) -> Float[Array, "M T"]:
     """P(t ∈ C_i | a, s) = P(b_{i-1} <= t) - P(b_i <= t)."""
-    by_skill = segment_values(centre(steps, constraints.length).steps, priors, constraints)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes_of(constraints, num_segments))
-    alphas = forward(values, num_segments)
-    ends = end_probs(alphas, values, constraints.length, point_mass(num_segments, num_segments))
-    reached = jnp.minimum(jnp.cumsum(ends, axis=1), 1.0)
-    return jnp.maximum(reached[:-1] - reached[1:], 0.0)[:, :-1]
+    ends = end_probs(scores, forward(scores), scores.log_count)
+    reached = jnp.minimum(jnp.cumsum(ends, axis=0), 1.0)
+    return jnp.maximum(reached[:, :-1] - reached[:, 1:], 0.0)[:-1].T
 
 
 class SkillRun(NamedTuple):

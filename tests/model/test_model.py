@@ -5,7 +5,6 @@ import json
 import warnings
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from compile_il.data.segments import Segments
 from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.metrics import score
 from compile_il.inference import segmenter as segmenting
-from compile_il.inference.exact import engine
-from compile_il.inference.exact.engine import DENSE, STREAMING, recursion_for
 from compile_il.inference.exact.priors import unknown_count
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
@@ -132,19 +129,6 @@ def test_parts_are_joined_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = small_model().segment(vector_demos())
     monkeypatch.setattr(segmenting, "_DEMOS_PER_CALL", 3)
     assert_same(small_model().segment(vector_demos()), whole, rtol=1e-4)
-
-
-def test_long_demonstrations_are_streamed_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    demos = Demonstrations.from_arrays([rng.normal(size=(271, 2))], [rng.integers(0, 4, 270)], num_actions=4)
-    monkeypatch.setattr(segmenting, "_DEMOS_PER_CALL", 1)
-    assert recursion_for(demos.max_length) is STREAMING
-    streamed = small_model().segment(demos, 6)
-    monkeypatch.setattr(engine, "LONGEST_DENSE", 1000)
-    assert recursion_for(demos.max_length) is DENSE
-    jax.clear_caches()
-    eqx.clear_caches()
-    assert_same(small_model().segment(demos, 6), streamed, rtol=1e-3)
 
 
 def test_labels_are_respected() -> None:
@@ -337,15 +321,9 @@ def test_rows_say_what_the_lists_say() -> None:
 
 
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:
-    assert segmenting._rows_per_call(1, 9, 10) == 1
-    assert segmenting._rows_per_call(4, 9, 10) == 4
-    assert segmenting._rows_per_call(5, 30_000, 10) == 2
-
-
-def test_many_skills_leave_room_for_fewer_demonstrations_at_once() -> None:
-    """The dense recursion has a sum for each pair of steps and each skill."""
-    for num_skills, most in ((10, 256), (32, 128), (128, 32)):
-        assert segmenting._rows_per_call(300, 256, num_skills) == most
+    assert segmenting._rows_per_call(1, 9) == 1
+    assert segmenting._rows_per_call(4, 9) == 4
+    assert segmenting._rows_per_call(5, 30_000) == 2
 
 
 def test_skills_act_one_by_one() -> None:

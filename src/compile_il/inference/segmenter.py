@@ -11,14 +11,9 @@ from numpy.typing import NDArray
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch, Cost, alike_in_length, rounded_batch, rows_filled_up
 from compile_il.data.segments import Segments, join_segments
-from compile_il.inference.exact.engine import DENSE, recursion_for
 from compile_il.inference.records import BatchSegments, is_impossible
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
-
-
-_SUMS_PER_CALL = 1 << 28
-"""Most values, by start, end and skill, that the dense recursion sums in one call: a few gigabytes."""
 
 
 Find = Callable[[Batch, Float[Array, "B counts"], NDArray[np.intp]], BatchSegments]
@@ -29,9 +24,7 @@ class DivergedError(DemonstrationError):
     """A model whose weights are not numbers any more."""
 
 
-def segment_in_chunks(
-    find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost, num_skills: int
-) -> Segments:
+def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost) -> Segments:
     """Segments all demonstrations in parts; those of usual lengths and the long ones are looked at apart.
 
     Args:
@@ -39,11 +32,10 @@ def segment_in_chunks(
       demos: all demonstrations.
       log_counts: log p(M) of each demonstration.
       cost: the function that gives the cost of a demonstration by its length.
-      num_skills: the number of skills of the model.
     """
     places, parts = [], []
     for alike in alike_in_length(demos.lengths, cost):
-        num_rows = _rows_per_call(len(alike), int(demos.lengths[alike].max()), num_skills)
+        num_rows = _rows_per_call(len(alike), int(demos.lengths[alike].max()))
         for first in range(0, len(alike), num_rows):
             some = alike[first : first + num_rows]
             places.append(some)
@@ -78,10 +70,7 @@ def _find_in(
     )
 
 
-def _rows_per_call(num_demos: int, max_length: int, num_skills: int) -> int:
-    """How many demonstrations one call takes: a power of two, to compile few programs, and fewer of long ones."""
-    room = _STEPS_PER_CALL // max_length
-    if recursion_for(max_length) is DENSE:
-        room = min(room, _SUMS_PER_CALL // (max_length**2 * num_skills))
-    most = min(_DEMOS_PER_CALL, 1 << max(room, 1).bit_length() - 1)
+def _rows_per_call(num_demos: int, max_length: int) -> int:
+    """Returns the number of demonstrations in one call: a power of two, to compile few programs."""
+    most = min(_DEMOS_PER_CALL, 1 << max(_STEPS_PER_CALL // max_length, 1).bit_length() - 1)
     return min(most, 1 << (num_demos - 1).bit_length())

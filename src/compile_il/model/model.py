@@ -102,7 +102,7 @@ class Model:
                 self.skills, self.resolved, self.duration_rate, batch, log_counts, best or "boundaries"
             )
 
-        found = segment_in_chunks(find, demos, log_counts, engine.cost_of(self.resolved), self.resolved.num_skills)
+        found = segment_in_chunks(find, demos, log_counts, engine.cost_of(self.resolved))
         if isinstance(num_segments, str) or (num_segments is None and self.resolved.num_segments is None):
             warn_of_counts(found.num_segments, demos, max_segments or self.resolved.max_segments)
         return found
@@ -136,9 +136,9 @@ class Model:
         keys = jax.random.split(key_of(seed), len(demos))
 
         def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> BatchSegments:
-            return exact.draw(self.skills, self.resolved, self.duration_rate, batch, log_counts, keys[places])
+            return exact.sample(self.skills, self.resolved, self.duration_rate, batch, log_counts, keys[places])
 
-        return segment_in_chunks(draw, demos, log_counts, exact.cost_of(self.resolved), self.resolved.num_skills)
+        return segment_in_chunks(draw, demos, log_counts, exact.cost_of(self.resolved))
 
     def _counts_to_find(
         self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None

@@ -18,6 +18,7 @@ from compile_il.config import Config
 from compile_il.data import Demonstrations
 from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
+from compile_il.inference.exact.priors import point_mass
 from compile_il.inference.relaxed.recognition import draw_gumbel
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.model import Model
@@ -34,7 +35,7 @@ from experiments.paper.portraits import (
     relaxed_segment_probs,
     run_on_levels,
 )
-from tests.inference.exact.cases import MAX_STEPS, case, enumerate_all, free
+from tests.inference.exact.cases import MAX_STEPS, case, enumerate_all, free, of_steps
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
 WORLD = GridWorld(num_tasks=1, max_steps=12)
@@ -181,7 +182,7 @@ def test_what_is_early_has_soft_segments_alone(tmp_path: Path) -> None:
     assert set(portrait["segments"]) == {"boundaries", "tasks", "probs", "sample"}
 
 
-POSTERIOR = jax.jit(posterior_segments, static_argnums=3)
+POSTERIOR = jax.jit(of_steps(posterior_segments))
 
 
 @pytest.mark.parametrize(("length", "num_segments"), [(7, 3), (5, 3), (3, 3), (4, 1)])
@@ -204,7 +205,7 @@ def assert_segments(length: int, num_segments: int, sketch: list[int]) -> np.nda
         segment = np.searchsorted(path.ends, np.arange(length), side="right")
         expected[segment, np.arange(length)] += weight
     constraints = free(length, 2)._replace(segment_codes=jnp.array(sketch, jnp.int32))
-    found = POSTERIOR(steps, priors, constraints, num_segments)
+    found = POSTERIOR(steps, priors, constraints, point_mass(num_segments, num_segments))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     return np.asarray(found)
 

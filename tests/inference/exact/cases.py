@@ -1,7 +1,7 @@
 """Small cases for the recursions, and the same answers by enumeration of every segmentation."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Array
 from scipy.stats import binom, chi2
 
+from compile_il.inference.exact import decode, likelihood
 from compile_il.inference.exact.constraints import Constraints, no_constraints
-from compile_il.inference.exact.decode import Segmentation
-from compile_il.inference.exact.engine import DENSE, STREAMING, Recursion
-from compile_il.inference.exact.recursion import Posterior, point_mass
-from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.decode import Posterior, Segmentation
+from compile_il.inference.exact.priors import point_mass
+from compile_il.inference.exact.segment_scores import Priors, score_segments
 from compile_il.inference.records import StepScores
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
 
@@ -23,12 +23,24 @@ MAX_STEPS, MAX_SEGMENTS, MAX_SKILLS = 7, 4, 3
 NO_SEGMENT_CODES = jnp.zeros((0,), jnp.int32)
 ANY_COUNT = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
 """A prior over the number of segments that does not know it."""
-JITTED = {
-    name: Recursion(*(jax.jit(function) for function in functions))
-    for name, functions in (("dense", DENSE), ("streaming", STREAMING))
-}
 P_VALUE = 1e-6
 """Below this, samples are not what they should be. Seeds are fixed: a test that passes once always passes."""
+
+
+def of_steps(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of segment scores as one of what these are made from: steps, priors, constraints and log p(M)."""
+    return lambda steps, priors, constraints, log_count, *more: function(
+        score_segments(steps, priors, constraints, log_count), *more
+    )
+
+
+LIKELIHOODS = {
+    "dense": jax.jit(of_steps(likelihood.dense_log_likelihood)),
+    "rows": jax.jit(of_steps(likelihood.log_likelihood_by_rows)),
+}
+GRADIENTS = {name: jax.jit(jax.value_and_grad(each, argnums=(0, 1, 3))) for name, each in LIKELIHOODS.items()}
+best_boundaries = jax.jit(of_steps(decode.best_boundaries))
+best_segmentation = jax.jit(of_steps(decode.best_segmentation))
 
 
 @functools.cache
@@ -74,7 +86,7 @@ def enumerate_counts(steps: StepScores, priors: Priors, length: int, log_count: 
 
 
 class Marginals(NamedTuple):
-    """What `Posterior` holds, by adding up segmentations."""
+    """Likelihood and posteriors, by adding up segmentations."""
 
     log_likelihood: float
     boundary_probs: np.ndarray
@@ -96,10 +108,19 @@ def marginals(every: Sequence[Path], num_skills: int) -> Marginals:
 
 
 def assert_posterior(found: Posterior, every: Sequence[Path]) -> None:
-    expected = marginals(every, found.skill_probs.shape[1])
+    expected = marginals(every, 1 + max(max(path.skills) for path in every))
     np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-5, atol=1e-4)
-    for name in ("boundary_probs", "skill_probs", "count_probs"):
+    for name in ("boundary_probs", "count_probs"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-4, err_msg=name)
+
+
+def assert_likelihood(name: str, arguments: Sequence[Any], every: Sequence[Path]) -> None:
+    """The log-likelihood, and its gradients: probabilities of each step's skill and of each number of segments."""
+    found, (steps, _, counts) = GRADIENTS[name](*arguments)
+    expected = marginals(every, steps.log_policy.shape[1])
+    np.testing.assert_allclose(found, expected.log_likelihood, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(steps.log_policy, expected.skill_probs, atol=1e-4)
+    np.testing.assert_allclose(counts, expected.count_probs, atol=1e-4)
 
 
 def assert_best(found: Segmentation, every: Sequence[Path]) -> None:

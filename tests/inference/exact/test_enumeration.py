@@ -1,7 +1,6 @@
-"""Both recursions against full enumeration, for every length, number of segments and number of skills up to 7, 4, 3."""
+"""Likelihoods and decoders against full enumeration, for every length, number of segments and skills up to 7, 4, 3."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,31 +11,34 @@ from jax.test_util import check_grads
 from jaxtyping import Array
 
 from compile_il.inference.exact.constraints import Constraints
-from compile_il.inference.exact.decode import Segmentation
-from compile_il.inference.exact.engine import DENSE, STREAMING, Recursion
+from compile_il.inference.exact.decode import sample_segmentation
 from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
-    JITTED,
+    GRADIENTS,
+    LIKELIHOODS,
     MAX_SEGMENTS,
     MAX_SKILLS,
     MAX_STEPS,
     P_VALUE,
     assert_best,
     assert_frequencies,
+    assert_likelihood,
     assert_most_hits,
     assert_posterior,
+    best_boundaries,
+    best_segmentation,
     case,
     chi_square,
     enumerate_all,
     enumerate_counts,
     free,
     given,
+    of_steps,
 )
-from tests.twins.enumerate_segmentations import Path, log_sum
+from tests.twins.enumerate_segmentations import Path
 
 NUM_DRAWS = 20_000
-ENGINES = ["dense", "streaming"]
 CASES = [
     (length, num_segments, num_skills)
     for length in range(1, MAX_STEPS + 1)
@@ -46,13 +48,7 @@ CASES = [
 POSSIBLE = [(length, num_segments, k) for length, num_segments, k in CASES if num_segments <= length]
 
 
-def draws_with(recursion: Recursion) -> Callable[..., Segmentation]:
-    """Many draws in one call."""
-    sample = recursion.sample_segmentation
-    return jax.jit(lambda keys, *arguments: jax.vmap(lambda key: sample(key, *arguments))(keys))
-
-
-DRAW = {"dense": draws_with(DENSE), "streaming": draws_with(STREAMING)}
+DRAW = jax.jit(lambda keys, *arguments: jax.vmap(lambda key: of_steps(sample_segmentation)(*arguments, key)[0])(keys))
 
 
 @functools.cache
@@ -64,61 +60,62 @@ def keys_of(*numbers: int) -> Array:
     return jax.random.split(functools.reduce(jax.random.fold_in, numbers, jax.random.key(0)), NUM_DRAWS)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("length", "num_segments", "num_skills"), POSSIBLE)
-def test_given_the_number_of_segments(length: int, num_segments: int, num_skills: int, engine: str) -> None:
+def test_given_the_number_of_segments(length: int, num_segments: int, num_skills: int) -> None:
     paths = every(length, num_segments, num_skills)
     arguments = *case(length, num_skills), free(length, num_skills), given(num_segments)
-    exact = JITTED[engine]
-    total = log_sum([path.log_prob for path in paths])
-    np.testing.assert_allclose(exact.log_likelihood(*arguments), total, rtol=1e-5, atol=1e-4)
-    assert_posterior(exact.posterior(*arguments), paths)
-    assert_best(exact.best_segmentation(*arguments), paths)
-    assert_most_hits(exact.best_boundaries(*arguments), paths)
-    assert_frequencies(DRAW[engine](keys_of(length, num_segments, num_skills), *arguments), paths)
+    for name in LIKELIHOODS:
+        assert_likelihood(name, arguments, paths)
+    (path, after), (boundaries, same) = best_segmentation(*arguments), best_boundaries(*arguments)
+    assert_posterior(after, paths)
+    assert_posterior(same, paths)
+    assert_best(path, paths)
+    assert_most_hits(boundaries, paths)
+    assert_frequencies(DRAW(keys_of(length, num_segments, num_skills), *arguments), paths)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("num_skills", range(1, MAX_SKILLS + 1))
 @pytest.mark.parametrize("length", range(1, MAX_STEPS + 1))
-def test_any_number_of_segments(length: int, num_skills: int, engine: str) -> None:
+def test_any_number_of_segments(length: int, num_skills: int) -> None:
     steps, priors = case(length, num_skills)
     paths = enumerate_counts(steps, priors, length, ANY_COUNT)
     arguments = steps, priors, free(length, num_skills), ANY_COUNT
-    assert_posterior(JITTED[engine].posterior(*arguments), paths)
-    assert_best(JITTED[engine].best_segmentation(*arguments), paths)
-    found = JITTED[engine].best_boundaries(*arguments)
-    likeliest = int(jnp.argmax(JITTED[engine].posterior(*arguments).count_probs))
-    assert_most_hits(found, [path for path in paths if len(path.ends) == likeliest])
-    assert_frequencies(DRAW[engine](keys_of(length, num_skills), *arguments), paths)
+    for name in LIKELIHOODS:
+        assert_likelihood(name, arguments, paths)
+    assert_best(best_segmentation(*arguments)[0], paths)
+    boundaries, after = best_boundaries(*arguments)
+    assert_posterior(after, paths)
+    likeliest = int(jnp.argmax(after.count_probs))
+    assert_most_hits(boundaries, [path for path in paths if len(path.ends) == likeliest])
+    assert_frequencies(DRAW(keys_of(length, num_skills), *arguments), paths)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize(
     ("length", "num_segments", "num_skills"), [impossible for impossible in CASES if impossible not in POSSIBLE]
 )
-def test_too_many_segments_are_impossible(length: int, num_segments: int, num_skills: int, engine: str) -> None:
+def test_too_many_segments_are_impossible(length: int, num_segments: int, num_skills: int, name: str) -> None:
     arguments = *case(length, num_skills), free(length, num_skills), given(num_segments)
-    assert JITTED[engine].log_likelihood(*arguments) < LOG_ZERO / 2
+    assert GRADIENTS[name](*arguments)[0] < LOG_ZERO / 2
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize(
     ("length", "num_segments", "num_skills"),
     [(1, 1, 1), (7, 4, 1), (2, 2, 2), (6, 3, 2), (7, None, 2), (5, 1, 3), (7, 4, 3), (4, None, 3)],
 )
 def test_gradients_against_finite_differences(
-    length: int, num_segments: int | None, num_skills: int, engine: str
+    length: int, num_segments: int | None, num_skills: int, name: str
 ) -> None:
     log_count = ANY_COUNT if num_segments is None else given(num_segments)
     known = free(length, num_skills)
     with jax.enable_x64(True):
         doubled = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), (*case(length, num_skills), log_count))
-        check_grads(functools.partial(_likelihood, engine, known), doubled, order=1, modes=["rev"])
+        check_grads(functools.partial(_likelihood, name, known), doubled, order=1, modes=["rev"])
 
 
-def _likelihood(engine: str, known: Constraints, steps: Any, priors: Any, log_count: Any) -> Any:
-    return JITTED[engine].log_likelihood(steps, priors, known, log_count)
+def _likelihood(name: str, known: Constraints, steps: Any, priors: Any, log_count: Any) -> Any:
+    return LIKELIHOODS[name](steps, priors, known, log_count)
 
 
 def test_the_test_of_frequencies_notices_small_mistakes() -> None:

@@ -5,17 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.inference.exact.recursion import point_mass
-from tests.inference.exact.cases import JITTED, enumerate_all, free
+from compile_il.inference.exact.priors import point_mass
+from tests.inference.exact.cases import GRADIENTS, LIKELIHOODS, best_segmentation, enumerate_all, free
 from tests.inference.exact.cases import case as case_of
 
 LENGTH, SKILLS = 6, 3
 
 
-@pytest.mark.parametrize("engine", ["dense", "streaming"])
+@pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("score", [-1e3, -1e5, -1e8, -1e30, -np.inf])
 @pytest.mark.parametrize("table", ["log_policy", "log_stop", "log_go"])
-def test_what_comes_after_is_exact(table: str, score: float, engine: str) -> None:
+def test_what_comes_after_is_exact(table: str, score: float, name: str) -> None:
     steps, priors = case_of(LENGTH, SKILLS, seed=3)
     spoilt = steps._replace(**{table: getattr(steps, table).at[0, 1].set(score).at[2, 0].set(3 * score)})
     counts = jnp.asarray(point_mass(3, 4), jnp.float32)
@@ -23,22 +23,22 @@ def test_what_comes_after_is_exact(table: str, score: float, engine: str) -> Non
     paths = enumerate_all(finite, priors, LENGTH, 3)
     log_probs = np.array([path.log_prob for path in paths])
     expected = np.logaddexp.reduce(log_probs)
-    recursion = JITTED[engine]
-    found = recursion.posterior(spoilt, priors, free(LENGTH, SKILLS), counts)
+    arguments = spoilt, priors, free(LENGTH, SKILLS), counts
+    best, found = best_segmentation(*arguments)
     np.testing.assert_allclose(found.log_likelihood, expected, rtol=1e-5)
     assert np.isfinite(found.boundary_probs).all()
     np.testing.assert_allclose(np.sum(found.boundary_probs[1:LENGTH]), 2.0, rtol=1e-4)
-    best = recursion.best_segmentation(spoilt, priors, free(LENGTH, SKILLS), counts)
     np.testing.assert_allclose(best.log_prob, log_probs.max(), rtol=1e-5)
-    gradient = jax.grad(lambda s: recursion.log_likelihood(s, priors, free(LENGTH, SKILLS), counts))(spoilt)
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    total, gradient = GRADIENTS[name](*arguments)
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient[0]))
 
 
-@pytest.mark.parametrize("engine", ["dense", "streaming"])
-def test_a_segment_that_must_go_through_it_pays_for_it(engine: str) -> None:
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_a_segment_that_must_go_through_it_pays_for_it(name: str) -> None:
     steps, priors = case_of(LENGTH, 1, seed=3)
     spoilt = steps._replace(log_policy=steps.log_policy.at[2, 0].set(-5e4))
     counts = jnp.asarray(point_mass(1, 4), jnp.float32)
     (path,) = enumerate_all(spoilt, priors, LENGTH, 1)
-    found = JITTED[engine].log_likelihood(spoilt, priors, free(LENGTH, 1), counts)
+    found, _ = GRADIENTS[name](spoilt, priors, free(LENGTH, 1), counts)
     np.testing.assert_allclose(found, path.log_prob, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""How much memory the compiled programs ask for: streaming never holds a number for each pair of start and end."""
+"""Memory of the compiled programs: recursions by rows never hold a number for each pair of start and end."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import pytest
 
 from compile_il.inference.exact.constraints import no_constraints
-from compile_il.inference.exact.engine import DENSE, STREAMING
-from compile_il.inference.exact.recursion import point_mass
+from compile_il.inference.exact.decode import best_boundaries, best_segmentation, sample_segmentation
+from compile_il.inference.exact.priors import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.records import StepScores
+from tests.inference.exact.cases import GRADIENTS, LIKELIHOODS, of_steps
 
 T, K, M = 5000, 32, 5
 A_PAIR_EACH = T * T
@@ -36,25 +37,24 @@ def temporary_bytes(function: Callable[..., Any]) -> int:
     return int(analysis.temp_size_in_bytes)
 
 
-def sample(*arguments: Any) -> Any:
-    return STREAMING.sample_segmentation(jax.random.key(0), *arguments)
+def sample(scores: Any) -> Any:
+    return sample_segmentation(scores, jax.random.key(0))
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        pytest.param(STREAMING.log_likelihood, id="likelihood"),
-        pytest.param(jax.grad(STREAMING.log_likelihood, argnums=(0, 1, 3)), id="gradient"),
-        pytest.param(STREAMING.posterior, id="posterior"),
-        pytest.param(STREAMING.best_segmentation, id="best path"),
-        pytest.param(STREAMING.best_boundaries, id="best boundaries"),
-        pytest.param(sample, id="sample"),
+        pytest.param(LIKELIHOODS["rows"], id="likelihood"),
+        pytest.param(GRADIENTS["rows"], id="gradient"),
+        pytest.param(of_steps(best_segmentation), id="best path"),
+        pytest.param(of_steps(best_boundaries), id="best boundaries"),
+        pytest.param(of_steps(sample), id="sample"),
     ],
 )
-def test_streaming_holds_rows_only(function: Callable[..., Any]) -> None:
+def test_rows_are_held_one_at_a_time(function: Callable[..., Any]) -> None:
     assert 0 < temporary_bytes(function) < A_FEW_ROWS < A_PAIR_EACH
 
 
 def test_dense_holds_every_start_end_and_skill() -> None:
     """The measure sees what it is there for."""
-    assert temporary_bytes(DENSE.log_likelihood) > 4 * K * A_PAIR_EACH
+    assert temporary_bytes(LIKELIHOODS["dense"]) > 4 * K * A_PAIR_EACH

@@ -1,4 +1,4 @@
-"""The dense recursion with labels, longest segments, and where the best path and the best boundaries differ."""
+"""Sums and decoders with labels, longest segments, and where the best path and the best boundaries differ."""
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,14 @@ from compile_il.inference.exact.constraints import constraints_from_labels
 from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
-    JITTED,
+    LIKELIHOODS,
     MAX_SEGMENTS,
     MAX_STEPS,
     NO_SEGMENT_CODES,
     assert_best,
     assert_most_hits,
+    best_boundaries,
+    best_segmentation,
     case,
     enumerate_all,
     free,
@@ -25,7 +27,7 @@ from tests.inference.exact.cases import (
 )
 from tests.twins.enumerate_segmentations import log_sum
 
-log_likelihood, posterior, best_segmentation, best_boundaries, _ = JITTED["dense"]
+log_likelihood = LIKELIHOODS["dense"]
 known_of = jax.jit(constraints_from_labels, static_argnums=4)
 
 
@@ -35,7 +37,7 @@ def test_best_boundaries_where_many_paths_are_about_as_good(length: int, num_seg
     steps, priors = case(length, 3, seed)
     flat = steps._replace(log_policy=steps.log_policy / 4)
     every = enumerate_all(flat, priors, length, num_segments)
-    assert_most_hits(best_boundaries(flat, priors, free(length, 3), given(num_segments)), every)
+    assert_most_hits(best_boundaries(flat, priors, free(length, 3), given(num_segments))[0], every)
 
 
 def test_best_boundaries_are_not_always_those_of_the_best_path() -> None:
@@ -43,7 +45,7 @@ def test_best_boundaries_are_not_always_those_of_the_best_path() -> None:
     for seed in range(30):
         steps, priors = case(7, 3, seed)
         arguments = steps._replace(log_policy=steps.log_policy / 4), priors, free(7, 3)
-        ends = [find(*arguments, given(4)).ends.tolist() for find in (best_boundaries, best_segmentation)]
+        ends = [find(*arguments, given(4))[0].ends.tolist() for find in (best_boundaries, best_segmentation)]
         differ += ends[0] != ends[1]
     assert 0 < differ < 30
 
@@ -51,10 +53,9 @@ def test_best_boundaries_are_not_always_those_of_the_best_path() -> None:
 def test_best_boundaries_of_the_most_probable_number_of_segments() -> None:
     for seed in range(10):
         steps, priors = case(7, 3, seed)
-        counts = posterior(steps, priors, free(7, 3), ANY_COUNT).count_probs
-        found = best_boundaries(steps, priors, free(7, 3), ANY_COUNT)
-        assert int(found.num_segments) == int(jnp.argmax(counts))
-        same = best_boundaries(steps, priors, free(7, 3), given(int(found.num_segments)))
+        found, after = best_boundaries(steps, priors, free(7, 3), ANY_COUNT)
+        assert int(found.num_segments) == int(jnp.argmax(after.count_probs))
+        same, _ = best_boundaries(steps, priors, free(7, 3), given(int(found.num_segments)))
         np.testing.assert_array_equal(found.ends, same.ends)
 
 
@@ -63,7 +64,7 @@ def test_best_boundaries_are_possible_together() -> None:
     for seed in range(10):
         steps, priors = case(7, 3, seed)
         short = priors._replace(log_duration=priors.log_duration[:3])
-        found = best_boundaries(steps, short, free(7, 3), given(4))
+        found, _ = best_boundaries(steps, short, free(7, 3), given(4))
         assert max(np.diff([0, *found.ends.tolist()])) <= 2
 
 
@@ -85,8 +86,8 @@ def test_labels_leave_the_paths_that_agree_with_them(
     if agreeing:
         np.testing.assert_allclose(constrained, log_sum([p.log_prob for p in agreeing]), rtol=1e-5, atol=1e-4)
         assert constrained <= float(log_likelihood(steps, priors, free(length, 2), log_count)) + 1e-4
-        assert_best(best_segmentation(steps, priors, known, log_count), agreeing)
-        assert_most_hits(best_boundaries(steps, priors, known, log_count), agreeing)
+        assert_best(best_segmentation(steps, priors, known, log_count)[0], agreeing)
+        assert_most_hits(best_boundaries(steps, priors, known, log_count)[0], agreeing)
     else:
         assert constrained < LOG_ZERO / 2
 

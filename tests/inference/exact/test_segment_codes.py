@@ -1,4 +1,4 @@
-"""The codes of segments whose places are unknown, against full enumeration; dense and streaming."""
+"""The codes of segments whose places are unknown, against full enumeration."""
 
 import itertools
 from typing import Any
@@ -15,28 +15,31 @@ from jax.test_util import check_grads
 from compile_il.data.batch import batch_of, pick
 from compile_il.data.labels import NO_SEGMENT
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
-from compile_il.inference.exact.engine import DENSE, STREAMING
+from compile_il.inference.exact.decode import sample_segmentation
 from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
-    JITTED,
+    GRADIENTS,
+    LIKELIHOODS,
     MAX_SEGMENTS,
     MAX_STEPS,
     assert_best,
     assert_frequencies,
+    assert_likelihood,
     assert_posterior,
+    best_segmentation,
     case,
     enumerate_all,
     enumerate_counts,
     free,
     given,
+    of_steps,
 )
 from tests.inference.exact.small import small_model, vector_demos
 from tests.twins.enumerate_segmentations import log_sum
 
 K = 2
-ENGINES = {"dense": DENSE, "streaming": STREAMING}
-free_likelihood = JITTED["dense"].log_likelihood
+free_likelihood = LIKELIHOODS["dense"]
 NOTHING = [-1] * MAX_STEPS
 
 lists_of_codes = st.lists(st.sampled_from([-1, 0, 1]), max_size=MAX_SEGMENTS)
@@ -49,37 +52,37 @@ def known_of(length: int, segment_codes: Any, boundaries: Any = NOTHING, codes: 
     return constraints_from_labels(*map(jnp.array, (length, boundaries, codes, padded)), K)
 
 
-@for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), lists_of_codes, st.sampled_from([*ENGINES]))
+@for_all(st.integers(4, MAX_STEPS), st.integers(1, MAX_SEGMENTS), lists_of_codes, st.sampled_from([*LIKELIHOODS]))
 @settings(max_examples=100)
 def test_against_enumeration(length: int, num_segments: int, segment_codes: list[int], engine: str) -> None:
     steps, priors = case(length, K)
     known, log_count = known_of(length, segment_codes), given(num_segments)
     every = enumerate_all(steps, priors, length, num_segments, segment_codes=segment_codes)
-    found = JITTED[engine].posterior(steps, priors, known, log_count)
     if not every:
-        assert found.log_likelihood < LOG_ZERO / 2
+        assert LIKELIHOODS[engine](steps, priors, known, log_count) < LOG_ZERO / 2
         return
+    best, found = best_segmentation(steps, priors, known, log_count)
     assert_posterior(found, every)
+    assert_likelihood(engine, (steps, priors, known, log_count), every)
     assert found.log_likelihood <= free_likelihood(steps, priors, free(length, K), log_count) + 1e-4
-    assert_best(JITTED[engine].best_segmentation(steps, priors, known, log_count), every)
+    assert_best(best, every)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_codes_of_segments_tell_the_number_of_segments(engine: str) -> None:
+def test_codes_of_segments_give_the_number_of_segments() -> None:
     steps, priors = case(6, K)
-    found = JITTED[engine].posterior(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT)
+    best, found = best_segmentation(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT)
     np.testing.assert_allclose(found.count_probs, [0, 0, 0, 1, 0], atol=1e-5)
     every = enumerate_counts(steps, priors, 6, ANY_COUNT, segment_codes=[-1, 1, -1])
     assert_posterior(found, every)
-    assert_best(JITTED[engine].best_segmentation(steps, priors, known_of(6, [-1, 1, -1]), ANY_COUNT), every)
+    assert_best(best, every)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", LIKELIHOODS)
 @pytest.mark.parametrize("length", [4, 7])
 def test_all_codes_together_are_the_free_likelihood(length: int, engine: str) -> None:
     steps, priors = case(length, K)
     parts = [
-        float(JITTED[engine].log_likelihood(steps, priors, known_of(length, segment_codes), ANY_COUNT))
+        float(LIKELIHOODS[engine](steps, priors, known_of(length, segment_codes), ANY_COUNT))
         for m in range(1, MAX_SEGMENTS + 1)
         for segment_codes in itertools.product(range(K), repeat=m)
     ]
@@ -87,21 +90,21 @@ def test_all_codes_together_are_the_free_likelihood(length: int, engine: str) ->
     np.testing.assert_allclose(log_sum(parts), whole, rtol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", LIKELIHOODS)
 def test_codes_that_say_nothing_change_nothing(engine: str) -> None:
     steps, priors = case(7, K)
     np.testing.assert_allclose(
-        JITTED[engine].log_likelihood(steps, priors, known_of(7, []), ANY_COUNT),
+        LIKELIHOODS[engine](steps, priors, known_of(7, []), ANY_COUNT),
         free_likelihood(steps, priors, free(7, K), ANY_COUNT),
         rtol=1e-6,
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", LIKELIHOODS)
 def test_with_labels_of_steps(engine: str) -> None:
     steps, priors = case(7, K)
     labels = {"boundaries": [-1, 0, -1, -1, 1, -1, -1], "codes": [-1, -1, -1, 0, -1, -1, -1]}
-    found = JITTED[engine].log_likelihood(steps, priors, known_of(7, [1, -1, -1], **labels), ANY_COUNT)
+    found = LIKELIHOODS[engine](steps, priors, known_of(7, [1, -1, -1], **labels), ANY_COUNT)
     arrays = {f"{name.replace('boundaries', 'boundary').replace('codes', 'code')}_labels": np.array(value)
               for name, value in labels.items()}  # fmt: skip
     every = enumerate_all(steps, priors, 7, 3, segment_codes=[1, -1, -1], **arrays)
@@ -109,14 +112,13 @@ def test_with_labels_of_steps(engine: str) -> None:
     np.testing.assert_allclose(found, log_sum([p.log_prob for p in every]) + float(ANY_COUNT[3]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", LIKELIHOODS)
 @pytest.mark.parametrize("segment_codes", [[1, K, 0], [0] * (MAX_SEGMENTS + 1)], ids=["skill", "segments"])
 def test_a_skill_or_a_segment_too_many_is_impossible(segment_codes: list[int], engine: str) -> None:
     steps, priors = case(7, K)
-    gradient = jax.jit(jax.value_and_grad(ENGINES[engine].log_likelihood))
-    found, slopes = gradient(steps, priors, known_of(7, segment_codes), ANY_COUNT)
+    found, slopes = GRADIENTS[engine](steps, priors, known_of(7, segment_codes), ANY_COUNT)
     assert found < LOG_ZERO / 2
-    assert all(np.isfinite(leaf).all() for leaf in slopes)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
 
 
 @pytest.mark.parametrize("longest", [MAX_STEPS, 3], ids=["free", "longest"])
@@ -124,33 +126,29 @@ def test_gradients_agree(longest: int) -> None:
     steps, priors = case(6, K)
     priors = priors._replace(log_duration=priors.log_duration[: longest + 1])
     known = known_of(6, [-1, 1, -1])
-    dense, streamed = (
-        jax.jit(jax.grad(engine.log_likelihood, argnums=(0, 1, 3)))(steps, priors, known, ANY_COUNT)
-        for engine in ENGINES.values()
-    )
-    for a, b in zip(jax.tree.leaves(streamed), jax.tree.leaves(dense), strict=True):
+    dense, by_rows = (GRADIENTS[name](steps, priors, known, ANY_COUNT)[1] for name in LIKELIHOODS)
+    for a, b in zip(jax.tree.leaves(by_rows), jax.tree.leaves(dense), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", LIKELIHOODS)
 def test_gradients_against_finite_differences(engine: str) -> None:
     (steps, priors), known = case(6, K), known_of(6, [-1, 1, -1])
     with jax.enable_x64(True):
         doubled = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)), (steps, priors, ANY_COUNT))
-        likelihood = JITTED[engine].log_likelihood
-        check_grads(lambda s, p, count: likelihood(s, p, known, count), doubled, 1, modes=["rev"])
+        check_grads(lambda s, p, count: LIKELIHOODS[engine](s, p, known, count), doubled, 1, modes=["rev"])
 
 
 @pytest.mark.parametrize(
-    ("engine", "longest", "segment_codes"),
-    [("dense", MAX_STEPS, [-1, 1, -1]), ("dense", 3, []), ("streaming", 3, [-1, 1, -1])],
-    ids=["dense-codes", "dense-longest", "streaming-codes-longest"],
+    ("longest", "segment_codes"),
+    [(MAX_STEPS, [-1, 1, -1]), (3, []), (3, [-1, 1, -1])],
+    ids=["codes", "longest", "codes-longest"],
 )
-def test_samples_come_as_often_as_the_posterior_says(engine: str, longest: int, segment_codes: list[int]) -> None:
+def test_samples_come_as_often_as_the_posterior_says(longest: int, segment_codes: list[int]) -> None:
     steps, priors = case(5, K)
     priors = priors._replace(log_duration=priors.log_duration[: longest + 1])
-    known, sample = known_of(5, segment_codes), ENGINES[engine].sample_segmentation
-    draw = jax.jit(jax.vmap(lambda key: sample(key, steps, priors, known, ANY_COUNT)))
+    known, sample = known_of(5, segment_codes), of_steps(sample_segmentation)
+    draw = jax.jit(jax.vmap(lambda key: sample(steps, priors, known, ANY_COUNT, key)[0]))
     drawn = draw(jax.random.split(jax.random.key(0), 20_000))
     assert_frequencies(drawn, enumerate_counts(steps, priors, 5, ANY_COUNT, segment_codes=segment_codes))
 

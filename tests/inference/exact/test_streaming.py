@@ -1,15 +1,24 @@
-"""Streaming equals dense recursion, and takes long demonstrations."""
+"""The recursion by rows equals the dense one, and takes long demonstrations."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.inference.exact import recursion, streaming
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels, no_constraints
+from compile_il.inference.exact.priors import point_mass
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.inference.records import LOG_ZERO, StepScores
-from tests.inference.exact.cases import ANY_COUNT, JITTED, MAX_STEPS, NO_SEGMENT_CODES, case, given
+from tests.inference.exact.cases import (
+    ANY_COUNT,
+    GRADIENTS,
+    LIKELIHOODS,
+    MAX_STEPS,
+    NO_SEGMENT_CODES,
+    best_segmentation,
+    case,
+    given,
+)
 
 NUM_SKILLS = 3
 LABELS = {
@@ -18,11 +27,7 @@ LABELS = {
     "codes": ([-1] * 7, [-1, 0, -1, 2, -1, -1, -1]),
 }
 
-dense_gradient, streaming_gradient = (
-    jax.jit(jax.value_and_grad(module.log_likelihood, argnums=(0, 1, 3))) for module in (recursion, streaming)
-)
-_, dense_posterior, dense_best, dense_often, _ = JITTED["dense"]
-_, streaming_posterior, streaming_best, streaming_often, _ = JITTED["streaming"]
+dense_gradient, rows_gradient = GRADIENTS["dense"], GRADIENTS["rows"]
 
 
 def known_of(length: int, name: str) -> Constraints:
@@ -40,18 +45,10 @@ def test_equals_dense(length: int, count: int | None, labels: str) -> None:
     known = known_of(length, labels)
     log_count = ANY_COUNT if count is None else given(count)
     arguments = steps, priors, known, log_count
-    (expected, dense), (found, streamed) = dense_gradient(*arguments), streaming_gradient(*arguments)
+    (expected, dense), (found, by_rows) = dense_gradient(*arguments), rows_gradient(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    for a, b in zip(jax.tree.leaves(streamed), jax.tree.leaves(dense), strict=True):
+    for a, b in zip(jax.tree.leaves(by_rows), jax.tree.leaves(dense), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    for a, b in zip(streaming_posterior(*arguments), dense_posterior(*arguments), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    for streamed_find, find in ((streaming_best, dense_best), (streaming_often, dense_often)):
-        best, same = streamed_find(*arguments), find(*arguments)
-        np.testing.assert_array_equal(best.num_segments, same.num_segments)
-        np.testing.assert_array_equal(best.ends, same.ends)
-        np.testing.assert_array_equal(best.skills, same.skills)
-        np.testing.assert_allclose(best.log_prob, same.log_prob, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -60,18 +57,14 @@ def test_longest_segment(length: int, longest: int, labels: str) -> None:
     """A window of `longest` times in place of whole rows."""
     steps, priors = case(length, NUM_SKILLS)
     short = priors._replace(log_duration=priors.log_duration[: longest + 1])
-    log_count = recursion.point_mass(length, MAX_STEPS) if longest == 1 else ANY_COUNT
+    log_count = point_mass(length, MAX_STEPS) if longest == 1 else ANY_COUNT
     arguments = steps, short, known_of(length, labels), log_count
-    (expected, dense), (found, streamed) = dense_gradient(*arguments), streaming_gradient(*arguments)
+    (expected, dense), (found, by_rows) = dense_gradient(*arguments), rows_gradient(*arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     if expected < LOG_ZERO / 2:
         return
-    for a, b in zip(jax.tree.leaves(streamed), jax.tree.leaves(dense), strict=True):
+    for a, b in zip(jax.tree.leaves(by_rows), jax.tree.leaves(dense), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    for streamed_find, find in ((streaming_best, dense_best), (streaming_often, dense_often)):
-        best, same = streamed_find(*arguments), find(*arguments)
-        np.testing.assert_array_equal(best.ends, same.ends)
-        np.testing.assert_array_equal(best.skills, same.skills)
 
 
 def test_batches_and_scaled_losses() -> None:
@@ -81,12 +74,12 @@ def test_batches_and_scaled_losses() -> None:
     known = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(known_of(n, "none") for n in (4, 7)))
     priors = case(7, NUM_SKILLS)[1]
 
-    def gradient(module: object) -> StepScores:
-        each = jax.vmap(module.log_likelihood, in_axes=(0, None, 0, None))  # type: ignore[attr-defined]
+    def gradient(name: str) -> StepScores:
+        each = jax.vmap(LIKELIHOODS[name], in_axes=(0, None, 0, None))
         weights = jnp.array([-0.5, 3.0])
         return jax.jit(jax.grad(lambda steps: jnp.sum(weights * each(steps, priors, known, ANY_COUNT))))(steps)
 
-    for a, b in zip(gradient(streaming), gradient(recursion), strict=True):
+    for a, b in zip(gradient("rows"), gradient("dense"), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -94,7 +87,7 @@ def test_impossible_stays_finite() -> None:
     steps, priors = case(4, NUM_SKILLS)
     boundaries = jnp.array([-1, 1, 1, 1, -1, -1, -1])
     known = constraints_from_labels(jnp.array(4), boundaries, jnp.full((MAX_STEPS,), -1), NO_SEGMENT_CODES, NUM_SKILLS)
-    found, gradient = streaming_gradient(steps, priors, known, given(2))
+    found, gradient = rows_gradient(steps, priors, known, given(2))
     assert found < LOG_ZERO / 2
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
@@ -115,12 +108,12 @@ def long_case(num_steps: int, num_skills: int) -> tuple[StepScores, Priors]:
 def run_long(num_steps: int, num_skills: int) -> None:
     steps, priors = long_case(num_steps, num_skills)
     known = no_constraints(jnp.array(num_steps), num_steps, num_skills)
-    log_count = recursion.point_mass(5, 5)
-    best = streaming_best(steps, priors, known, log_count)
+    log_count = point_mass(5, 5)
+    best, after = best_segmentation(steps, priors, known, log_count)
     assert best.ends.tolist() == [num_steps * i // 5 for i in range(1, 6)]
     assert best.skills.tolist() == [0, 1, 2, 3, 4]
-    after = streaming_posterior(steps, priors, known, log_count)
-    np.testing.assert_allclose(after.skill_probs.sum(axis=1), 1, atol=2e-3)
+    gradient = rows_gradient(steps, priors, known, log_count)[1][0]
+    np.testing.assert_allclose(gradient.log_policy.sum(axis=1), 1, atol=2e-3)
     np.testing.assert_allclose(after.boundary_probs.sum(), 4, rtol=1e-3)
     assert after.log_likelihood >= best.log_prob
 

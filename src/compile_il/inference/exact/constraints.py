@@ -1,9 +1,9 @@
-"""What is known about the segments of one demonstration before it is looked at, and what that leaves possible.
+"""Turn labels of one demonstration into constraints on its segments, which can be checked in O(1) for each segment.
 
 Labels of steps remove segments that contradict them, wherever these stand in the order. Codes of segments name the
 skills in order without saying where they are, so that the value of a segment depends on its number:
 
-    S^i(t', t) = S_{z_i}(t', t) where z_i is named, else log Σ_k exp S_k(t', t)
+    S^i(t', t) = S_{z_i}(t', t) where z_i is labelled, else log Σ_k exp S_k(t', t)
 """
 
 from typing import NamedTuple
@@ -16,24 +16,24 @@ from compile_il.inference.records import LOG_ZERO
 
 
 class Constraints(NamedTuple):
-    """What is known about one demonstration, as sums that tell in O(1) whether a segment contradicts it."""
+    """Constraints on the segments of one demonstration, as sums over its steps."""
 
     length: Int[Array, ""]
     """Number of steps that are real; the rest is padding."""
     may_cut: Bool[Array, " times"]
     """Whether a segment may end (and the next begin) before step t."""
     num_cuts: Int[Array, " times"]
-    """Number of boundaries known to lie at steps 1..t; a segment over one of them is impossible."""
+    """Number of boundaries labelled at steps 1..t; a segment over one of them is impossible."""
     num_refused: Int[Array, "times K"]
-    """Number of steps before t that are known not to be skill k."""
+    """Number of steps before t whose label is not skill k."""
     num_segments: Int[Array, ""]
     """Number of segments, or `UNKNOWN`."""
     segment_codes: Int[Array, " listed"]
-    """Skill of the first segment, the second, ..., or `UNKNOWN`; no entries where no codes in order are known."""
+    """Skill of the first segment, the second, ..., or `UNKNOWN`; no entries without labels of this kind."""
 
 
 def no_constraints(length: Int[Array, ""], num_steps: int, num_skills: int) -> Constraints:
-    """What is known of a demonstration without labels: every segmentation is possible."""
+    """Returns the constraints of a demonstration without labels: every segmentation is possible."""
     return Constraints(
         length=length,
         may_cut=jnp.ones((num_steps + 1,), bool),
@@ -51,7 +51,7 @@ def constraints_from_labels(
     segment_codes: Int[Array, " listed"],
     num_skills: int,
 ) -> Constraints:
-    """What partial labels of steps and of segments tell about one demonstration.
+    """Returns the constraints that partial labels of steps and of segments put on one demonstration.
 
     Args:
       length: number of steps that are real.
@@ -74,38 +74,39 @@ def constraints_from_labels(
     )
 
 
-def segment_codes_of(known: Constraints, max_segments: int) -> Int[Array, " listed"]:
-    """Known skills in order, `UNKNOWN` where there is none, for `max_segments` segments; empty if no list is known."""
-    if known.segment_codes.shape[0] == 0:
-        return known.segment_codes
-    missing = max(max_segments - known.segment_codes.shape[0], 0)
-    return jnp.pad(known.segment_codes[:max_segments], (0, missing), constant_values=UNKNOWN)
+def with_max_segments(constraints: Constraints, max_segments: int) -> Constraints:
+    """Returns the constraints with a code or `UNKNOWN` for each of `max_segments` segments, unless there are none."""
+    codes = constraints.segment_codes
+    if codes.shape[0] == 0:
+        return constraints
+    missing = max(max_segments - codes.shape[0], 0)
+    return constraints._replace(segment_codes=jnp.pad(codes[:max_segments], (0, missing), constant_values=UNKNOWN))
+
+
+def feasible_counts(log_count: Float[Array, " counts"], constraints: Constraints) -> Float[Array, " counts"]:
+    """Log p(M), `LOG_ZERO` at numbers of segments that labels exclude."""
+    agrees = (constraints.num_segments == UNKNOWN) | (jnp.arange(log_count.shape[0]) == constraints.num_segments)
+    return jnp.where(agrees, log_count, LOG_ZERO)
 
 
 def by_segment(
     by_skill: Float[Array, "*times K"], over_skills: Float[Array, "*times"], segment_codes: Int[Array, " listed"]
 ) -> Float[Array, "*times columns"]:
-    """S^i(t', t), what [t', t) is worth as the i-th segment: S_{z_i} where its skill is known, S where it is not.
+    """S^i(t', t), what [t', t) is worth as the i-th segment: S_{z_i} where its skill is labelled, S where it is not.
 
-    One column for each segment; without known codes a single one, which serves them all.
+    One column for each segment; without codes of segments a single one, which serves them all.
     """
     if segment_codes.shape[0] == 0:
         return over_skills[..., None]
     # A skill that there is not is worth nothing.
-    told = jnp.take(by_skill, segment_codes, axis=-1, mode="fill", fill_value=LOG_ZERO)
-    return jnp.where(segment_codes == UNKNOWN, over_skills[..., None], told)
+    labelled = jnp.take(by_skill, segment_codes, axis=-1, mode="fill", fill_value=LOG_ZERO)
+    return jnp.where(segment_codes == UNKNOWN, over_skills[..., None], labelled)
 
 
-def known_or(
+def label_or(
     skill: Int[Array, ""], segment_index: Int[Array, ""], segment_codes: Int[Array, " listed"]
 ) -> Int[Array, ""]:
-    """Known skill of a segment; where none is known, the given `skill`."""
+    """Returns the labelled skill of a segment, or without a label `skill`."""
     if segment_codes.shape[0] == 0:
         return skill
     return jnp.where(segment_codes[segment_index] == UNKNOWN, skill, segment_codes[segment_index])
-
-
-def feasible_counts(log_count: Float[Array, " counts"], known: Constraints) -> Float[Array, " counts"]:
-    """Log p(M), `LOG_ZERO` at numbers of segments that are known to be wrong."""
-    agrees = (known.num_segments == UNKNOWN) | (jnp.arange(log_count.shape[0]) == known.num_segments)
-    return jnp.where(agrees, log_count, LOG_ZERO)

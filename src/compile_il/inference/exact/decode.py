@@ -1,10 +1,11 @@
-"""From sums over all segmentations to a single one: the most probable, the one to be right most often, or a draw.
+"""Decode one demonstration: the most probable segmentation, the one with most right boundaries, or a sample.
 
-Functions of one demonstration that hold all starts and ends at once; `streaming_decode` does the same row by row.
-
-Segmentations are put together from the end of a demonstration to its start, one segment at a time.
+All go row by row through the values of segments, as `compile_il.inference.exact.likelihood` does for long
+demonstrations: forward for the last segment of the best or of all ways to each time, then back from the end of the
+demonstration to its start, one segment at a time.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,10 +14,10 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from compile_il.inference.exact.constraints import Constraints, feasible_counts, known_or, segment_codes_of
-from compile_il.inference.exact.recursion import end_probs, forward, table_of, tables_of
-from compile_il.inference.exact.segment_scores import Centred, Priors, centre, segment_values
-from compile_il.inference.records import LOG_ZERO, StepScores
+from compile_il.inference.exact.constraints import by_segment, label_or
+from compile_il.inference.exact.likelihood import end_probs, forward, no_segments
+from compile_il.inference.exact.segment_scores import SegmentScores, starts_of
+from compile_il.inference.records import LOG_ZERO
 
 
 class Segmentation(NamedTuple):
@@ -31,167 +32,147 @@ class Segmentation(NamedTuple):
     """Log-probability of the segmentation: log p(a, b, z | s, M), with a prior over M also log p(M)."""
 
 
-class LastSegment(NamedTuple):
-    """Start, skill and value S_k of the segment that ends at a given time."""
+class Posterior(NamedTuple):
+    """Exact posteriors of boundaries and of the number of segments of one demonstration."""
 
-    start: Int[Array, ""]
-    skill: Int[Array, ""]
-    log_prob: Float[Array, ""]
-
-
-class Candidates(NamedTuple):
-    """Neighbouring times t' at which the segment that ends at a given time t may start, with their weights."""
-
-    first: Int[Array, ""]
-    """Earliest time of the candidates."""
-    log_weight: Float[Array, " width"]
-    """Log-weight of each start t', α_{i-1}(t') + S^i(t', t)."""
-    by_skill: Float[Array, "width K"]
-    """Value of the segment for each start t' and skill k, S_k(t', t)."""
+    log_likelihood: Float[Array, ""]
+    boundary_probs: Float[Array, " T"]
+    """P(a segment starts at step t), for t >= 1; entry 0 and padding are zero."""
+    count_probs: Float[Array, " counts"]
+    """P(there are M segments), for M = 0 .. largest."""
 
 
-class _Entry(NamedTuple):
-    end: Int[Array, ""]
-    skill: Int[Array, ""]
-    log_prob: Float[Array, ""]
-
-
-def walk_back(
-    last_segment: Callable[[Int[Array, ""], Int[Array, ""]], LastSegment],
-    length: Int[Array, ""],
-    num_segments: Int[Array, ""],
-    log_count: Float[Array, " counts"],
-    taken: Float[Array, ""],
-) -> Segmentation:
-    """Puts a segmentation together, one segment at a time, from the end of a demonstration to its start.
-
-    Args:
-      last_segment: function from a segment's index (from 0) and its end to its start, skill and value.
-      length: where the last segment ends.
-      num_segments: number of segments to go back.
-      log_count: log p(M) for M = 0 .. largest.
-      taken: what centring took from the log-probability of every segmentation.
-    """
-
-    def step_back(end: Int[Array, ""], i: Int[Array, ""]) -> tuple[Int[Array, ""], _Entry]:
-        used, last = i < num_segments, last_segment(i, end)
-        entry = _Entry(end, jnp.where(used, last.skill, -1), jnp.where(used, last.log_prob, 0.0))
-        return jnp.where(used, last.start, end), entry
-
-    _, walk = jax.lax.scan(step_back, length, jnp.arange(log_count.shape[0] - 1), reverse=True)
-    return Segmentation(num_segments, walk.end, walk.skill, jnp.sum(walk.log_prob) + log_count[num_segments] + taken)
-
-
-def sample_back(
-    key: PRNGKeyArray,
-    candidates: Callable[[Int[Array, ""], Int[Array, ""]], Candidates],
-    length: Int[Array, ""],
-    log_totals: Float[Array, " counts"],
-    segment_codes: Int[Array, " listed"],
-    log_count: Float[Array, " counts"],
-    taken: Float[Array, ""],
-) -> Segmentation:
-    """Draws the number of segments, then from the end each segment's start and its skill.
-
-    Args:
-      key: random key of the draw.
-      candidates: function from a segment's index (from 0) and its end to the times at which it may start.
-      length: where the last segment ends.
-      log_totals: α_M(T) for M = 0 .. largest.
-      segment_codes: skill of each segment or `UNKNOWN`; empty if none is known.
-      log_count: log p(M) for M = 0 .. largest.
-      taken: as in `walk_back`.
-    """
-    count_key, walk_key = jax.random.split(key)
-    num_segments = jax.random.categorical(count_key, log_totals + log_count)
-    keys = jax.random.split(walk_key, (log_count.shape[0] - 1, 2))
-
-    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
-        first, log_weight, by_skill = candidates(i, end)
-        origin = jax.random.categorical(keys[i, 0], log_weight)
-        skill = known_or(jax.random.categorical(keys[i, 1], by_skill[origin]), i, segment_codes)
-        return LastSegment(first + origin, skill, by_skill[origin, skill])
-
-    return walk_back(last_segment, length, num_segments, log_count, taken)
-
-
-def best_segmentation(
-    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
-) -> Segmentation:
-    """The most probable boundaries, skills and number of segments, jointly (Viterbi)."""
-    centred = centre(steps, known.length)
-    by_skill = segment_values(centred.steps, priors, known)
-    segment_codes, log_count = segment_codes_of(known, log_count.shape[0] - 1), feasible_counts(log_count, known)
-    values = tables_of(by_skill, jnp.max(by_skill, axis=-1), segment_codes)
-    nothing = jnp.zeros((log_count.shape[0], by_skill.shape[0]))
-    return _best_path(values, nothing, by_skill, known, log_count, centred)
-
-
-def best_boundaries(
-    steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
-) -> Segmentation:
-    """The boundaries of which most can be expected to be right, for the most probable number of segments.
+def best_boundaries(scores: SegmentScores) -> tuple[Segmentation, Posterior]:
+    """Returns the boundaries of which most can be expected to be right, for the most probable number of segments.
 
         max_b Σ_i P(b_i | a, s)
 
     and for each segment its most probable skill. `best_segmentation` finds the single best path; where many paths share
     a boundary and differ in others or in skills, none of them has to be that path.
     """
-    centred = centre(steps, known.length)
-    by_skill = segment_values(centred.steps, priors, known)
-    max_segments = log_count.shape[0] - 1
-    segment_codes, log_count = segment_codes_of(known, max_segments), feasible_counts(log_count, known)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
-    alphas = forward(values, max_segments)
-    likeliest = jnp.argmax(alphas[:, known.length] + log_count)
-    only = jnp.where(jnp.arange(max_segments + 1) == likeliest, log_count, LOG_ZERO)
-    possible = jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
-    return _best_path(possible, end_probs(alphas, values, known.length, only), by_skill, known, only, centred)
+    alphas, log_count = forward(scores), scores.log_count
+    likeliest = jnp.argmax(alphas[scores.constraints.length] + log_count)
+    only = jnp.where(jnp.arange(log_count.shape[0]) == likeliest, log_count, LOG_ZERO)
+    either = jnp.stack([log_count, only])
+    ends, ends_of_likeliest = jax.vmap(functools.partial(end_probs, scores, alphas))(either)
+
+    def possible(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), scores.constraints.segment_codes)
+        return jnp.where(values > LOG_ZERO / 2, 0.0, LOG_ZERO)
+
+    path = _best_path(scores._replace(log_count=only), possible, ends_of_likeliest)
+    return path, _posterior(scores, alphas, ends)
+
+
+def best_segmentation(scores: SegmentScores) -> tuple[Segmentation, Posterior]:
+    """Returns the most probable boundaries, skills and number of segments, jointly (Viterbi)."""
+
+    def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
+        return by_segment(by_skill, jnp.max(by_skill, axis=-1), scores.constraints.segment_codes)
+
+    return _best_path(scores, value, jnp.zeros_like(no_segments(scores))), posterior(scores)
+
+
+def sample_segmentation(scores: SegmentScores, key: PRNGKeyArray) -> tuple[Segmentation, Posterior]:
+    """Draws from the posterior: the number of segments, then from the end each segment's start and its skill.
+
+    Only α is kept; the rows that the walk backwards meets, one for each segment, are computed again.
+    """
+    alphas, codes = forward(scores), scores.constraints.segment_codes
+    count_key, walk_key = jax.random.split(key)
+    num_segments = jax.random.categorical(count_key, alphas[scores.constraints.length] + scores.log_count)
+    keys = jax.random.split(walk_key, (alphas.shape[1] - 1, 2))
+
+    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> _LastSegment:
+        window, by_skill = starts_of(scores, end)
+        values = by_segment(by_skill, logsumexp(by_skill, axis=-1), codes)
+        value = values[:, 0] if values.shape[1] == 1 else values[:, i]
+        origin = jax.random.categorical(keys[i, 0], window.of(alphas)[:, i] + value)
+        skill = label_or(jax.random.categorical(keys[i, 1], by_skill[origin]), i, codes)
+        return _LastSegment(window.first + origin, skill, by_skill[origin, skill])
+
+    ends = end_probs(scores, alphas, scores.log_count)
+    return _walk_back(scores, last_segment, num_segments), _posterior(scores, alphas, ends)
+
+
+def posterior(scores: SegmentScores) -> Posterior:
+    """Returns the exact posteriors alone."""
+    alphas = forward(scores)
+    return _posterior(scores, alphas, end_probs(scores, alphas, scores.log_count))
+
+
+def _posterior(
+    scores: SegmentScores, alphas: Float[Array, "times counts"], ends: Float[Array, "times counts"]
+) -> Posterior:
+    """Posteriors from α and P(b_i = t | a, s): a segment starts wherever one ends, but for the last."""
+    length = scores.constraints.length
+    log_joint = alphas[length] + scores.log_count
+    times = jnp.arange(alphas.shape[0])
+    starts = jnp.where((times > 0) & (times < length), jnp.sum(ends, axis=1), 0.0)
+    return Posterior(logsumexp(log_joint) + scores.offset, starts[:-1], jax.nn.softmax(log_joint))
+
+
+class _LastSegment(NamedTuple):
+    """Start, skill and value S_k of the segment that ends at a given time."""
+
+    start: Int[Array, "*axes"]
+    skill: Int[Array, "*axes"]
+    value: Float[Array, "*axes"]
 
 
 def _best_path(
-    values: Float[Array, "tables times times"],
-    bonus: Float[Array, "counts times"],
-    by_skill: Float[Array, "times times K"],
-    known: Constraints,
-    log_count: Float[Array, " counts"],
-    centred: Centred,
+    scores: SegmentScores,
+    value: Callable[[Float[Array, "width K"]], Float[Array, "width columns"]],
+    bonus: Float[Array, "times counts"],
 ) -> Segmentation:
-    """The segmentation with the largest sum of its segments' values, and of `bonus[i, t]` where the i-th ends at t."""
-    max_segments = log_count.shape[0] - 1
-    segment_codes = segment_codes_of(known, max_segments)
-    start = jnp.where(jnp.arange(by_skill.shape[0]) == 0, 0.0, LOG_ZERO)
+    """Returns the segmentation with the largest sum of segments' values, and of `bonus[t, i]` where the i-th ends at t.
+
+    Args:
+      scores: of segments.
+      value: function from S_k of segments to the value of each as the i-th segment.
+      bonus: added where a segment ends.
+    """
+    length, codes = scores.constraints.length, scores.constraints.segment_codes
 
     def extend(
-        best: Float[Array, " times"], i: Int[Array, ""]
-    ) -> tuple[Float[Array, " times"], tuple[Float[Array, " times"], Int[Array, " times"]]]:
-        options = best[:, None] + table_of(values, i)
-        longer = jnp.max(options, axis=0) + bonus[i + 1]
-        return longer, (longer, jnp.argmax(options, axis=0))
+        bests: Float[Array, "times counts"], end: Int[Array, ""]
+    ) -> tuple[Float[Array, "times counts"], _LastSegment]:
+        window, by_skill = starts_of(scores, end)
+        options = window.of(bests)[:, :-1] + value(by_skill)
+        origin = jnp.argmax(options, axis=0)
+        skill = jax.vmap(lambda i, row: label_or(jnp.argmax(row), i, codes))(
+            jnp.arange(options.shape[1]), by_skill[origin]
+        )
+        values = jnp.take_along_axis(by_skill[origin], skill[:, None], axis=1)[:, 0]
+        last = _LastSegment(window.first + origin, skill, values)
+        return bests.at[end, 1:].set(jnp.max(options, axis=0) + bonus[end, 1:]), last
 
-    _, (bests, origins) = jax.lax.scan(extend, start, jnp.arange(max_segments))
-    num_segments = jnp.argmax(bests[:, known.length] + log_count[1:]) + 1
-
-    def last_segment(i: Int[Array, ""], end: Int[Array, ""]) -> LastSegment:
-        begin = origins[i, end]
-        skill = known_or(jnp.argmax(by_skill[begin, end]), i, segment_codes)
-        return LastSegment(begin, skill, by_skill[begin, end, skill])
-
-    return walk_back(last_segment, known.length, num_segments, log_count, centred.taken)
+    start = no_segments(scores)
+    bests, last = jax.lax.scan(extend, start, jnp.arange(1, start.shape[0]))
+    num_segments = jnp.argmax(bests[length, 1:] + scores.log_count[1:]) + 1
+    return _walk_back(scores, lambda i, end: jax.tree.map(lambda leaf: leaf[end - 1, i], last), num_segments)
 
 
-def sample_segmentation(
-    key: PRNGKeyArray, steps: StepScores, priors: Priors, known: Constraints, log_count: Float[Array, " counts"]
+def _walk_back(
+    scores: SegmentScores,
+    last_segment: Callable[[Int[Array, ""], Int[Array, ""]], _LastSegment],
+    num_segments: Int[Array, ""],
 ) -> Segmentation:
-    """One draw from the posterior over number of segments, boundaries and skills, made backwards from the end."""
-    centred = centre(steps, known.length)
-    by_skill = segment_values(centred.steps, priors, known)
-    max_segments = log_count.shape[0] - 1
-    segment_codes, log_count = segment_codes_of(known, max_segments), feasible_counts(log_count, known)
-    values = tables_of(by_skill, logsumexp(by_skill, axis=-1), segment_codes)
-    alphas = forward(values, max_segments)
+    """Puts a segmentation together, one segment at a time, from the end of a demonstration to its start.
 
-    def candidates(i: Int[Array, ""], end: Int[Array, ""]) -> Candidates:
-        return Candidates(jnp.array(0), alphas[i] + table_of(values, i)[:, end], by_skill[:, end])
+    Args:
+      scores: of segments.
+      last_segment: function from a segment's index (from 0) and its end to its start, skill and value.
+      num_segments: number of segments to go back.
+    """
 
-    return sample_back(key, candidates, known.length, alphas[:, known.length], segment_codes, log_count, centred.taken)
+    def step_back(end: Int[Array, ""], i: Int[Array, ""]) -> tuple[Int[Array, ""], tuple[Array, Array, Array]]:
+        used, last = i < num_segments, last_segment(i, end)
+        entry = end, jnp.where(used, last.skill, -1), jnp.where(used, last.value, 0.0)
+        return jnp.where(used, last.start, end), entry
+
+    max_segments = scores.log_count.shape[0] - 1
+    start = scores.constraints.length
+    _, (ends, skills, values) = jax.lax.scan(step_back, start, jnp.arange(max_segments), reverse=True)
+    log_prob = jnp.sum(values) + scores.log_count[num_segments] + scores.offset
+    return Segmentation(num_segments, ends, skills, log_prob)

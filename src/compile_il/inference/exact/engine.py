@@ -5,7 +5,7 @@ Training maximises the log-likelihood of demonstrations under all their segmenta
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,14 +19,25 @@ from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, Cost, batch_of, pick, rows_filled_up
 from compile_il.data.labels import PartialLabels
 from compile_il.data.spaces import Scaling, Space
-from compile_il.inference.exact import decode as dense_decode
-from compile_il.inference.exact import recursion, streaming, streaming_decode
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
-from compile_il.inference.exact.decode import Segmentation
+from compile_il.inference.exact.decode import (
+    Posterior,
+    Segmentation,
+    best_boundaries,
+    best_segmentation,
+    sample_segmentation,
+)
 from compile_il.inference.exact.effects import new_effects
-from compile_il.inference.exact.priors import Durations, FixedWeight, LearnedRate, LearnedWeight, unknown_count
-from compile_il.inference.exact.recursion import Posterior, point_mass
-from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.likelihood import log_likelihood
+from compile_il.inference.exact.priors import (
+    Durations,
+    FixedWeight,
+    LearnedRate,
+    LearnedWeight,
+    point_mass,
+    unknown_count,
+)
+from compile_il.inference.exact.segment_scores import Priors, score_segments
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.inference.records import BatchSegments, Loss, Losses, Skills, StepScores, is_impossible
 from compile_il.networks.policies import make_skill_policies
@@ -100,15 +111,11 @@ def decode(
 def _decode(
     skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], best: Best
 ) -> BatchSegments:
-    steps, known = score_batch(skills, batch)
-    recursion = recursion_for(steps.log_policy.shape[1])
-    find = recursion.best_boundaries if best == "boundaries" else recursion.best_segmentation
-    each = functools.partial(jax.vmap, in_axes=(0, None, 0, 0))
-    path = each(find)(steps, priors, known, log_counts)
-    return _segments(path, each(recursion.posterior)(steps, priors, known, log_counts))
+    find = best_boundaries if best == "boundaries" else best_segmentation
+    return _segments(*map_batch(find, skills, batch, priors, log_counts))
 
 
-def draw(
+def sample(
     skills: Skills,
     config: Config,
     rate: float,
@@ -118,29 +125,18 @@ def draw(
 ) -> BatchSegments:
     """Draws one segmentation of each demonstration of a batch from the posterior over all of them."""
     priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
-    return _draw(skills, batch, priors, log_counts, keys)
+    return _sample(skills, batch, priors, log_counts, keys)
 
 
 @eqx.filter_jit
-def _draw(
+def _sample(
     skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], keys: Key[Array, " B"]
 ) -> BatchSegments:
-    steps, known = score_batch(skills, batch)
-    recursion = recursion_for(steps.log_policy.shape[1])
-    path = jax.vmap(recursion.sample_segmentation, in_axes=(0, 0, None, 0, 0))(keys, steps, priors, known, log_counts)
-    posterior = jax.vmap(recursion.posterior, in_axes=(0, None, 0, 0))(steps, priors, known, log_counts)
-    return _segments(path, posterior)
+    return _segments(*map_batch(sample_segmentation, skills, batch, priors, log_counts, keys))
 
 
 def _segments(path: Segmentation, posterior: Posterior) -> BatchSegments:
-    return BatchSegments(
-        num_segments=path.num_segments,
-        ends=path.ends,
-        skills=path.skills,
-        boundary_probs=posterior.boundary_probs,
-        count_probs=posterior.count_probs,
-        log_likelihood=posterior.log_likelihood,
-    )
+    return BatchSegments(path.num_segments, path.ends, path.skills, **posterior._asdict())
 
 
 def check_decodable(config: Config, best: Best | None) -> None:
@@ -177,57 +173,21 @@ def annealed(config: Config, iteration: int) -> dict[str, float]:
     return {}
 
 
-LONGEST_DENSE = 256
-"""Largest number of steps for which the dense recursion, faster and hungrier for memory, is used."""
+def map_batch(
+    function: Callable[..., Any], skills: Skills, batch: Batch, priors: Priors, log_count: Array, *more: Array
+) -> Any:
+    """Maps a function of `SegmentScores` over the demonstrations of a batch, with log p(M) of each or of all."""
 
+    def each(steps: StepScores, constraints: Constraints, log_count: Array, *more: Array) -> Any:
+        return function(score_segments(steps, priors, constraints, log_count), *more)
 
-class Recursion(NamedTuple):
-    """Functions of one way to sum over all segmentations of a demonstration: dense or streaming."""
-
-    log_likelihood: Callable[..., Float[Array, ""]]
-    posterior: Callable[..., Posterior]
-    best_segmentation: Callable[..., Segmentation]
-    best_boundaries: Callable[..., Segmentation]
-    sample_segmentation: Callable[..., Segmentation]
-
-
-DENSE = Recursion(
-    recursion.log_likelihood,
-    recursion.posterior,
-    dense_decode.best_segmentation,
-    dense_decode.best_boundaries,
-    dense_decode.sample_segmentation,
-)
-
-
-STREAMING = Recursion(
-    streaming.log_likelihood,
-    streaming.posterior,
-    streaming_decode.best_segmentation,
-    streaming_decode.best_boundaries,
-    streaming_decode.sample_segmentation,
-)
-
-
-def recursion_for(max_length: int) -> Recursion:
-    """The recursion for demonstrations of up to `max_length` steps; both give the same, but may draw other samples."""
-    return DENSE if max_length <= LONGEST_DENSE else STREAMING
-
-
-class Scored(NamedTuple):
-    """Step scores of each demonstration of a batch, padded, and what is known about it."""
-
-    steps: StepScores
-    known: Constraints
-
-
-def score_batch(skills: Skills, batch: Batch) -> Scored:
-    """Scores of a batch's steps by the networks, and what is known about each demonstration."""
-    return Scored(skills.score_steps(batch), constraints_of_batch(batch, skills.num_skills))
+    in_axes = (0, 0, 0 if log_count.ndim == 2 else None, *[0] * len(more))
+    constraints = constraints_of_batch(batch, skills.num_skills)
+    return jax.vmap(each, in_axes)(skills.score_steps(batch), constraints, log_count, *more)
 
 
 def constraints_of_batch(batch: Batch, num_skills: int) -> Constraints:
-    """What the labels of each demonstration of a batch tell, by `constraints_from_labels`."""
+    """Returns the constraints that labels put on each demonstration of a batch."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes)
     return jax.vmap(functools.partial(constraints_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
 
@@ -236,9 +196,8 @@ def log_likelihoods(
     skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]
 ) -> Float[Array, " B"]:
     """Log p(a | s) of each demonstration."""
-    steps, known = score_batch(skills, batch)
-    log_likelihood = recursion_for(steps.log_policy.shape[1]).log_likelihood
-    return jax.vmap(log_likelihood, in_axes=(0, None, 0, None))(steps, priors, known, log_count)
+    likelihoods: Array = map_batch(log_likelihood, skills, batch, priors, log_count)
+    return likelihoods
 
 
 _DEMOS_PER_CALL = 64
@@ -265,8 +224,9 @@ def feasible(
 
 @functools.partial(jax.jit, static_argnums=3)
 def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], num_skills: int) -> Float[Array, " B"]:
-    num_steps = batch.boundary_labels.shape[1]
-    nothing = StepScores(*(jnp.zeros((num_steps, num_skills)),) * 3)
-    log_likelihood = recursion_for(num_steps).log_likelihood
-    each = jax.vmap(log_likelihood, in_axes=(None, None, 0, None))
-    return each(nothing, priors, constraints_of_batch(batch, num_skills), log_count)
+    nothing = StepScores(*(jnp.zeros((batch.boundary_labels.shape[1], num_skills)),) * 3)
+
+    def log_ways(constraints: Constraints) -> Float[Array, ""]:
+        return log_likelihood(score_segments(nothing, priors, constraints, log_count))
+
+    return jax.vmap(log_ways)(constraints_of_batch(batch, num_skills))

@@ -18,11 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import logsumexp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from compile_il.data import UNKNOWN
 from compile_il.inference.records import LOG_ZERO, log_poisson
+
+
+def point_mass(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
+    """Log-prior over the number of segments, 0 .. max_segments, that has all mass on one number."""
+    return jnp.where(jnp.arange(max_segments + 1) == num_segments, 0.0, LOG_ZERO)
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:

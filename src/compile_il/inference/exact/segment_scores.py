@@ -1,4 +1,4 @@
-"""What a segment is worth: the log-probability that skill k takes over at step t' and stops after step t - 1.
+"""Score segments: the log-probability that skill k takes over at step t' and stops after step t - 1.
 
 With Markov policies and a termination rule the value of a segment is a difference of running sums (`docs/exact.md`):
 
@@ -7,8 +7,8 @@ With Markov policies and a termination rule the value of a segment is a differen
     E_k(t) = C_k(t) - log(1 - ψ_k(t-1)) + log ψ_k(t-1)
     S_k(t', t) = E_k(t) - C_k(t') + log p(k) + log p(t - t')
 
-where p(k) is the prior over skills and p(t - t') a factor for the segment's length. What is known about a demonstration
-(`compile_il.inference.exact.constraints`) removes segments that contradict it.
+where p(k) is the prior over skills and p(t - t') a factor for the segment's length. Segments that contradict the
+demonstration's labels (`compile_il.inference.exact.constraints`) are impossible.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from compile_il.inference.exact.constraints import Constraints
+from compile_il.inference.exact.constraints import Constraints, feasible_counts, with_max_segments
 from compile_il.inference.records import LOG_ZERO, StepScores
 
 
@@ -48,8 +48,43 @@ class RunningSums(NamedTuple):
     far_ended: Float[Array, "times K"]
 
 
+class SegmentScores(NamedTuple):
+    """All that the values of one demonstration's segments, and sums over its segmentations, are computed from."""
+
+    sums: RunningSums
+    priors: Priors
+    constraints: Constraints
+    log_count: Float[Array, " counts"]
+    """Log p(M) for M = 0 .. largest."""
+    offset: Float[Array, ""]
+    """Log-probability that centring took from every segmentation."""
+
+
+def score_segments(
+    steps: StepScores, priors: Priors, constraints: Constraints, log_count: Float[Array, " counts"]
+) -> SegmentScores:
+    """Prepares the scores of segments of one demonstration.
+
+    Scores are centred: the largest log-policy of each step is taken out of those of all skills. Every segmentation
+    covers every step once, so all lose the same, and the running sums of the skills that matter stay small: their
+    differences are exact in float32 even after thousands of steps. Padding is set to zero.
+    """
+    real = (jnp.arange(steps.log_policy.shape[0]) < constraints.length)[:, None]
+    steps = StepScores(*(jnp.maximum(score, LOG_ZERO) for score in steps))  # a probability of zero has no logarithm
+    best = jnp.max(steps.log_policy, axis=1, keepdims=True)
+    cleaned = StepScores(*(jnp.where(real, score, 0.0) for score in steps))
+    centred = cleaned._replace(log_policy=jnp.where(real, steps.log_policy - best, 0.0))
+    return SegmentScores(
+        sums=running_sums(centred),
+        priors=priors,
+        constraints=with_max_segments(constraints, log_count.shape[0] - 1),
+        log_count=feasible_counts(log_count, constraints),
+        offset=jnp.sum(best, where=real),
+    )
+
+
 def running_sums(steps: StepScores) -> RunningSums:
-    """The running sums C_k and E_k, from which every segment's value follows."""
+    """Returns C_k and E_k, from which every segment's value follows."""
     near = StepScores(*(jnp.maximum(score, FAR) for score in steps))
     far = StepScores(*(jnp.minimum(score - FAR, 0.0) for score in steps))
     return RunningSums(*_sums(near), *_sums(far))
@@ -59,28 +94,6 @@ def _sums(steps: StepScores) -> tuple[Float[Array, "times K"], Float[Array, "tim
     before = jnp.pad(jnp.cumsum(steps.log_policy + steps.log_go, axis=0), ((1, 0), (0, 0)))
     ended = before[:-1] + steps.log_policy + steps.log_stop
     return before, jnp.pad(ended, ((1, 0), (0, 0)))
-
-
-class Centred(NamedTuple):
-    """Step scores with the best skill of each step at zero, and what that took from every whole segmentation."""
-
-    steps: StepScores
-    taken: Float[Array, ""]
-
-
-def centre(steps: StepScores, length: Int[Array, ""]) -> Centred:
-    """Takes the largest log-policy of each step out of those of all skills, the same constant for all.
-
-    Every segmentation covers every step once, so all lose the same, and the running sums of the skills that matter stay
-    small: their differences are exact in float32 even after thousands of steps. Padding is set to zero.
-    """
-    real = (jnp.arange(steps.log_policy.shape[0]) < length)[:, None]
-    steps = StepScores(*(jnp.maximum(score, LOG_ZERO) for score in steps))  # a probability of zero has no logarithm
-    best = jnp.max(steps.log_policy, axis=1, keepdims=True)
-    cleaned = StepScores(*(jnp.where(real, score, 0.0) for score in steps))
-    return Centred(
-        cleaned._replace(log_policy=jnp.where(real, steps.log_policy - best, 0.0)), jnp.sum(best, where=real)
-    )
 
 
 class Window(NamedTuple):
@@ -107,66 +120,51 @@ class Window(NamedTuple):
         return jax.lax.dynamic_update_slice_in_dim(table, self.of(table) + rows, self.first, 0)
 
 
-def window_before(end: Int[Array, ""], num_times: int, priors: Priors) -> Window:
-    """Window that holds all times at which a segment that ends at `end` may start."""
-    width = _width(num_times, priors)
-    return Window(jnp.clip(end - width, 0, num_times - width), width)
+def starts_of(scores: SegmentScores, end: Int[Array, ""]) -> tuple[Window, Float[Array, "width K"]]:
+    """S_k(t', t) for one end t, and the window of starts t' that a segment may have."""
+    num_times, width = _widths(scores)
+    window = Window(jnp.clip(end - width, 0, num_times - width), width)
+    return window, _values(scores, window.times, end, window.of, lambda table: table[end])
 
 
-def window_after(start: Int[Array, ""], num_times: int, priors: Priors) -> Window:
-    """Window that holds all times at which a segment that starts at `start` may end."""
-    width = _width(num_times, priors)
-    return Window(jnp.clip(start + 1, 0, num_times - width), width)
+def ends_of(scores: SegmentScores, start: Int[Array, ""]) -> tuple[Window, Float[Array, "width K"]]:
+    """S_k(t', t) for one start t', and the window of ends t that a segment may have."""
+    num_times, width = _widths(scores)
+    window = Window(jnp.clip(start + 1, 0, num_times - width), width)
+    return window, _values(scores, start, window.times, lambda table: table[start], window.of)
 
 
-def _width(num_times: int, priors: Priors) -> int:
-    longest = priors.log_duration.shape[0] - 1
-    return longest if longest < num_times - 1 else num_times
-
-
-def starts_of(
-    end: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Constraints
-) -> Float[Array, "width K"]:
-    """S_k(t', t) for one end t and the starts t' of a window: a row that streaming computes and forgets."""
-    return _values(window.times, end, window.of, lambda table: table[end], sums, priors, known)
-
-
-def ends_of(
-    start: Int[Array, ""], window: Window, sums: RunningSums, priors: Priors, known: Constraints
-) -> Float[Array, "width K"]:
-    """S_k(t', t) for one start t' and the ends t of a window."""
-    return _values(start, window.times, lambda table: table[start], window.of, sums, priors, known)
-
-
-def segment_values(steps: StepScores, priors: Priors, known: Constraints) -> Float[Array, "times times K"]:
+def all_segments(scores: SegmentScores) -> Float[Array, "times times K"]:
     """S_k(t', t) for all starts t', ends t and skills: the dense table, for short demonstrations."""
-    sums = running_sums(steps)
-    times = jnp.arange(sums.before.shape[0])
+    times = jnp.arange(scores.sums.before.shape[0])
     # Broadcast rather than picked row by row: the gradient of picking is a scatter, which takes accelerators long.
-    return _values(
-        times[:, None], times[None], lambda table: table[:, None], lambda table: table[None], sums, priors, known
-    )
+    return _values(scores, times[:, None], times[None], lambda table: table[:, None], lambda table: table[None])
+
+
+def _widths(scores: SegmentScores) -> tuple[int, int]:
+    """Returns the number of times, and how many of them a window has."""
+    num_times, longest = scores.sums.before.shape[0], scores.priors.log_duration.shape[0] - 1
+    return num_times, longest if longest < num_times - 1 else num_times
 
 
 def _values(
+    scores: SegmentScores,
     start: Int[Array, "*starts"],
     end: Int[Array, "*ends"],
     at_start: Callable[[Array], Array],
     at_end: Callable[[Array], Array],
-    sums: RunningSums,
-    priors: Priors,
-    known: Constraints,
 ) -> Float[Array, "*times K"]:
     """S_k(t', t) for starts and ends that broadcast against each other, as rows of tables at them do."""
+    sums, priors, constraints = scores.sums, scores.priors, scores.constraints
     duration = end - start
     far = at_end(sums.far_ended) - at_start(sums.far_before)
     values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + _log_duration(duration, priors)[..., None]
     values = jnp.maximum(values + far, LOG_ZERO)
-    # Inside the segment no boundary is known: none at the steps start + 1 .. end - 1.
-    uncut = at_end(jnp.roll(known.num_cuts, 1).at[0].set(0)) <= at_start(known.num_cuts)
-    cut_well = at_start(known.may_cut) & (at_end(known.may_cut) | (end == known.length))
-    real = (duration >= 1) & (end <= known.length)
-    allowed = at_end(known.num_refused) == at_start(known.num_refused)
+    # No boundary is labelled inside the segment, at the steps start + 1 .. end - 1.
+    uncut = at_end(jnp.roll(constraints.num_cuts, 1).at[0].set(0)) <= at_start(constraints.num_cuts)
+    cut_well = at_start(constraints.may_cut) & (at_end(constraints.may_cut) | (end == constraints.length))
+    real = (duration >= 1) & (end <= constraints.length)
+    allowed = at_end(constraints.num_refused) == at_start(constraints.num_refused)
     return jnp.where((uncut & cut_well & real)[..., None] & allowed, values, LOG_ZERO)
 
 
