@@ -28,7 +28,7 @@ from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.results import Measurement
 from compile_il.inference.engines import engine_of
 from compile_il.rl.config import AgentConfig
-from compile_il.rl.trainer import AgentsState, AgentTrainer
+from compile_il.rl.trainer import AgentTrainer, TrainerState
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import NUM_RL_STEPS, GridWorld
 
@@ -54,20 +54,20 @@ def steps_a_second(step: Callable[[Any, int], tuple[Any, Any]], start: Any, repe
     return repeats * int(last.num_steps.sum()) / (time.perf_counter() - began), last
 
 
-def acting_alone(training: AgentTrainer) -> Callable[[AgentsState, int], tuple[AgentsState, Any]]:
+def acting_alone(training: AgentTrainer) -> Callable[[TrainerState, int], tuple[TrainerState, Any]]:
     """Iterations without the updates."""
     config = training.config
-    arrays, static = eqx.partition(training.arena, eqx.is_array)
+    arrays, static = eqx.partition(training.env, eqx.is_array)
 
     @jax.jit
-    def act(state: AgentsState, arrays: Any, iteration: int) -> tuple[AgentsState, Any]:
-        arena = eqx.combine(arrays, static)
+    def act(state: TrainerState, arrays: Any, iteration: int) -> tuple[TrainerState, Any]:
+        env = eqx.combine(arrays, static)
 
-        def one_seed(state: AgentsState, key: Any) -> tuple[AgentsState, Any]:
+        def one_seed(state: TrainerState, key: Any) -> tuple[TrainerState, Any]:
             keys = jax.random.split(key, (config.num_environments, config.num_ticks))
-            agent = training.learner.agent(state.learned.params)
-            moments, ticks = jax.vmap(functools.partial(arena.unroll, agent))(state.moments, keys)
-            return AgentsState(state.learned, moments), ticks.reward.sum()
+            agent = training.learner.agent(state.learner.params)
+            envs, steps = jax.vmap(functools.partial(env.unroll, agent))(state.envs, keys)
+            return TrainerState(state.learner, envs), steps.reward.sum()
 
         return jax.vmap(one_seed)(state, jax.random.split(jax.random.key(iteration), config.num_seeds))
 
@@ -80,7 +80,7 @@ def measure(config: AgentConfig, world: GridWorld, model: cil.Model | None, repe
     learning, last = steps_a_second(training.step, training.start(), repeats)
     act = acting_alone(training)
 
-    def step(state: AgentsState, iteration: int) -> tuple[AgentsState, Any]:
+    def step(state: TrainerState, iteration: int) -> tuple[TrainerState, Any]:
         state, total = act(state, iteration)
         return state, last._replace(total_reward=total)
 

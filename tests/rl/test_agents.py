@@ -11,8 +11,9 @@ import pytest
 
 from compile_il.data.spaces import Space
 from compile_il.networks.embeddings import Convolution
-from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridFront, TaskEmbedding, remaining_tasks
+from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridFront, TaskEmbedding
 from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.environment import next_tasks
 from compile_il.rl.player import agent_maker
 from compile_il.worlds.grid import GridWorld
 from tests.rl.test_options import with_space
@@ -23,8 +24,8 @@ IMAGE = jax.random.bernoulli(jax.random.key(0), 0.3, (7, 6, 4)).astype(jnp.uint8
 def test_remaining_tasks_come_first() -> None:
     tasks = jnp.array([4, 2, 7])
     for index, expected in enumerate(([4, 2, 7], [2, 7, -1], [7, -1, -1], [-1, -1, -1])):
-        np.testing.assert_array_equal(remaining_tasks(tasks, jnp.array(index), 3), expected)
-        np.testing.assert_array_equal(remaining_tasks(tasks, jnp.array(index), 1), expected[:1])
+        np.testing.assert_array_equal(next_tasks(tasks, jnp.array(index), 3), expected)
+        np.testing.assert_array_equal(next_tasks(tasks, jnp.array(index), 1), expected[:1])
 
 
 def test_what_is_fulfilled_is_zeros() -> None:
@@ -49,7 +50,7 @@ def test_the_task_is_in_the_channels() -> None:
 @functools.cache
 def make() -> Agent:
     config = AgentConfig(hidden_dim=8, num_maps=3, embed_dim=2)
-    new = functools.partial(Agent, config, observation_shape=IMAGE.shape, num_types=5, num_told=1, num_options=6)
+    new = functools.partial(Agent, config, observation_shape=IMAGE.shape, num_types=5, num_input_tasks=1, num_options=6)
     return eqx.filter_jit(new)(key=jax.random.key(3))
 
 
@@ -147,13 +148,20 @@ def test_half_precision_keeps_the_last_layer() -> None:
 
 def test_observations_that_are_neither_grid_nor_vector() -> None:
     with pytest.raises(HierarchyError, match=r"shape \(4, 4, 3\): an agent reads grids of at least 5x5"):
-        Agent(AgentConfig(), observation_shape=(4, 4, 3), num_types=2, num_told=1, num_options=2, key=jax.random.key(0))
+        Agent(
+            AgentConfig(),
+            observation_shape=(4, 4, 3),
+            num_types=2,
+            num_input_tasks=1,
+            num_options=2,
+            key=jax.random.key(0),
+        )
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"agent": "hierarchic"}, "There is no agent 'hierarchic': use 'hierarchical', .*Did you mean 'hierarchical'"),
+        ({"agent": "hierarchic"}, "agent is 'hierarchic': use 'hierarchical' or 'low-level' or 'bc'"),
         ({"num_environments": 100}, "make num_environments a multiple of batch_size"),
         ({"num_ticks": 32, "num_decisions": 40}, "num_decisions is 40, and 32 steps"),
         ({"discount": 1.5}, "discount is 1.5"),

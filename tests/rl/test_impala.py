@@ -12,7 +12,7 @@ import pytest
 from compile_il.rl.agent import NO_TASK, Agent, AgentInput
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.environment import Outcomes, Trajectory
-from compile_il.rl.impala import held_back, losses_of, vtrace
+from compile_il.rl.impala import clip_advantages, impala_losses, vtrace
 
 RNG = np.random.default_rng(0)
 RLAX = np.load(Path(__file__).parents[1] / "data" / "rlax_vtrace.npz")
@@ -80,12 +80,12 @@ def test_nothing_crosses_the_end_of_an_episode() -> None:
 
 def test_what_has_moved_far_is_pushed_no_further() -> None:
     advantages, weights = jnp.array([-1.0, -1.0, -1.0, 2.0, 2.0, 2.0]), jnp.array([0.79, 0.81, 1.3, 0.7, 1.19, 1.21])
-    np.testing.assert_array_equal(held_back(advantages, weights, 0.2), [0, -1, -1, 2, 2, 0])
-    np.testing.assert_array_equal(held_back(advantages, weights, None), advantages)
+    np.testing.assert_array_equal(clip_advantages(advantages, weights, 0.2), [0, -1, -1, 2, 2, 0])
+    np.testing.assert_array_equal(clip_advantages(advantages, weights, None), advantages)
 
 
 CONFIG = AgentConfig(hidden_dim=6, embed_dim=3)
-MAKE = functools.partial(Agent, CONFIG, observation_shape=(4,), num_types=3, num_told=2, num_options=5)
+MAKE = functools.partial(Agent, CONFIG, observation_shape=(4,), num_types=3, num_input_tasks=2, num_options=5)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def agent() -> Agent:
 def trajectory(num: int, num_valid: int) -> Trajectory:
     rewards, discounts = draw(num)[1:3]
     return Trajectory(
-        situations=AgentInput(
+        inputs=AgentInput(
             jnp.asarray(RNG.normal(size=(num + 1, 4)), jnp.float32),
             jnp.zeros(num + 1, jnp.int32),
             jnp.asarray(RNG.integers(NO_TASK, 3, (num + 1, 2))),
@@ -114,26 +114,26 @@ def test_a_trajectory_ends_with_its_last_outcome(agent: Agent) -> None:
     whole = trajectory(4, 4)
     padding = trajectory(3, 0)
     padded = jax.tree.map(lambda a, b: jnp.concatenate([a, b[: b.shape[0]]]), whole, padding)
-    # Of N + 1 situations the padding brings one too many.
-    padded = padded._replace(situations=jax.tree.map(lambda leaf: leaf[:8], padded.situations))
+    # Of N + 1 inputs the padding brings one too many.
+    padded = padded._replace(inputs=jax.tree.map(lambda leaf: leaf[:8], padded.inputs))
 
     def total(agent: Agent, given: Trajectory) -> jax.Array:
-        losses = losses_of(agent, given)
+        losses = impala_losses(agent, given)
         return losses.policy + 0.5 * losses.baseline - 0.01 * losses.entropy
 
-    run = eqx.filter_jit(lambda agent, given: (losses_of(agent, given), eqx.filter_grad(total)(agent, given)))
+    run = eqx.filter_jit(lambda agent, given: (impala_losses(agent, given), eqx.filter_grad(total)(agent, given)))
     for left, right in zip(jax.tree.leaves(run(agent, whole)), jax.tree.leaves(run(agent, padded)), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
 
 
 def test_the_losses_are_those_of_the_paper(agent: Agent) -> None:
     given = trajectory(5, 5)
-    outputs = jax.jit(jax.vmap(agent))(given.situations)
+    outputs = jax.jit(jax.vmap(agent))(given.inputs)
     log_probs = np.asarray(jax.nn.log_softmax(outputs.logits[:-1]))
     chosen = log_probs[np.arange(5), given.options]
     outcomes = (np.asarray(outputs.value), np.asarray(given.outcomes.rewards), np.asarray(given.outcomes.discounts))
     targets, advantages = plain_vtrace(*outcomes, np.exp(chosen - np.asarray(given.log_probs)))
-    found = eqx.filter_jit(losses_of)(agent, given)
+    found = eqx.filter_jit(impala_losses)(agent, given)
     np.testing.assert_allclose(found.policy, -np.sum(advantages * chosen), rtol=1e-4)
     np.testing.assert_allclose(found.baseline, 0.5 * np.sum((targets - outcomes[0][:-1]) ** 2), rtol=1e-4)
     np.testing.assert_allclose(found.entropy, -np.sum(np.exp(log_probs) * log_probs), rtol=1e-4)

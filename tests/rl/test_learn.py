@@ -21,13 +21,13 @@ import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.show import with_tasks
 from compile_il.model.files import ModelError
-from compile_il.rl.agent import AgentInput
+from compile_il.rl.agent import AgentInput, GreedyAgent
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import OptionEnv
 from compile_il.rl.impala import learning_rates
 from compile_il.rl.learn import learn, run_training
 from compile_il.rl.options import make_options
-from compile_il.rl.player import Greedy, Player, load_player, play_all
+from compile_il.rl.player import Player, load_player, run_episodes
 from compile_il.rl.skill_env import SkillEnv
 from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.log import read_log
@@ -80,10 +80,9 @@ def test_agents_come_in_the_order_of_their_seeds(model: cil.Model, monkeypatch: 
     solved = iter([0.25, 0.75])
     monkeypatch.setattr(Player, "evaluate", lambda self, **_: types.SimpleNamespace(success=next(solved)))
     state, _ = training.step(training.start(), 0)
-    found = run_training(training, model, None, progress=False)
-    assert found.kept == 1
-    assert found.best is found.map_seeds[1]
-    for player, expected in zip(found.map_seeds, training.players(state), strict=True):
+    found = run_training(training, None, progress=False)
+    assert found.best is found.of_seeds[1]
+    for player, expected in zip(found.of_seeds, training.players(state), strict=True):
         same(player, expected)
 
 
@@ -227,11 +226,11 @@ def test_what_is_drawn_is_drawn_with_the_agents_probabilities() -> None:
     config = dataclasses.replace(SMALL, agent="low-level")
     player = AgentTrainer(config, world).players(AgentTrainer(config, world).start())[0]
     level = world.level(jax.random.key(0))
-    situation = AgentInput(world.observe(level, world.start(level)), jnp.array(0), level.tasks)
+    inputs = AgentInput(world.observe(level, world.start(level)), jnp.array(0), level.tasks)
     agent = eqx.tree_at(
         lambda agent: agent.policy, player.agent, replace_fn=lambda layer: jax.tree.map(jnp.zeros_like, layer)
     )
-    np.testing.assert_allclose(agent(situation).logits, 0)
+    np.testing.assert_allclose(agent(inputs).logits, 0)
     fair = dataclasses.replace(player, agent=agent)
     # The first of equal ones stays where it is, for 0.1 a step. Drawn ones stay at 0, go, come back and stay at 1.
     np.testing.assert_allclose(fair.evaluate(num_levels=8, sample=False).reward, 20.0, rtol=1e-4)
@@ -257,15 +256,19 @@ def test_playing_is_what_a_plain_loop_does(model: cil.Model) -> None:
     player = learn(WORLD, model, config=SMALL, num_iterations=1, progress=False)
     options = make_options("hierarchical", WORLD, model)
     levels = draw_levels(WORLD, key_of(1), 6)
-    games = play_all(OptionEnv(options, levels, WORLD, 0.9, 1), Greedy(player.agent), jax.random.key(0))
-    choose, observe, step = eqx.filter_jit(player.agent.choose_best), jax.jit(WORLD.observe), jax.jit(WORLD.step)
+    games = run_episodes(OptionEnv(options, levels, WORLD, SMALL), GreedyAgent(player.agent), jax.random.key(0))
+    choose, observe, step = (
+        eqx.filter_jit(GreedyAgent(player.agent).choose),
+        jax.jit(WORLD.observe),
+        jax.jit(WORLD.step),
+    )
     for number in range(6):
         level = jax.tree.map(lambda leaf, n=number: leaf[n], levels)
         state, over, rewards, decisions, skills = WORLD.start(level), False, [], 0, 0
         memory = options.init(observe(level, state))
         while not over:
             task = level.tasks[state.task_index][None]
-            option = choose(AgentInput(observe(level, state), jnp.array(1), task)).option
+            option = choose(AgentInput(observe(level, state), jnp.array(1), task), jax.random.key(0)).option
             decisions, skills, done = decisions + 1, skills + bool(option >= options.num_actions), False
             while not (done or over):
                 action = options.act(memory, option)

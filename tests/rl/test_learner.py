@@ -22,7 +22,7 @@ CONFIG = AgentConfig(
     num_iterations=2, num_environments=3, batch_size=3, num_ticks=NUM, hidden_dim=6, num_maps=2, embed_dim=3,
     learning_rate=RATE, final_learning_rate=LAST_RATE, baseline_cost=BASELINE_COST, max_change=MAX_CHANGE,
 )  # fmt: skip
-MAKE = functools.partial(Agent, num_types=3, num_told=2, num_options=NUM_OPTIONS)
+MAKE = functools.partial(Agent, num_types=3, num_input_tasks=2, num_options=NUM_OPTIONS)
 
 
 def made_up(num_valid: list[int], seed: int) -> Trajectory:
@@ -31,7 +31,7 @@ def made_up(num_valid: list[int], seed: int) -> Trajectory:
     valid = np.arange(NUM) < np.array(num_valid)[:, None]
     discounts = np.where(rng.random((num, NUM)) < 0.2, 0.0, 0.9 ** rng.integers(1, 9, (num, NUM)))
     given = Trajectory(
-        situations=AgentInput(
+        inputs=AgentInput(
             rng.normal(size=(num, NUM + 1, 4)).astype(np.float32),
             rng.integers(0, 2, (num, NUM + 1)),
             rng.integers(NO_TASK, 3, (num, NUM + 1, 2)),
@@ -66,11 +66,11 @@ def plain_targets(values: np.ndarray, log_probs: np.ndarray, batch: Trajectory) 
         weights = np.exp(chosen - np.asarray(batch.log_probs[row, :num]))
         outcomes = (np.asarray(batch.outcomes.rewards[row, :num]), np.asarray(batch.outcomes.discounts[row, :num]))
         better, advantages = plain_vtrace(values[row, : num + 1], *outcomes, weights)
-        found.append((better, [plain_held_back(*pair) for pair in zip(advantages, weights, strict=True)]))
+        found.append((better, [plain_clipped(*pair) for pair in zip(advantages, weights, strict=True)]))
     return found
 
 
-def plain_held_back(advantage: float, weight: float) -> float:
+def plain_clipped(advantage: float, weight: float) -> float:
     """Schulman et al. (2017), figure 1: where the clipped objective is flat."""
     if advantage > 0:
         return advantage if weight <= 1 + MAX_CHANGE else 0.0
@@ -113,8 +113,8 @@ def test_an_update_is_a_step_of_adam_on_the_losses_of_the_valid_decisions() -> N
     adam = PlainAdam([np.asarray(leaf, np.float64) for leaf in leaves])
 
     @jax.jit
-    def look(params: Any, situations: AgentInput) -> tuple:
-        outputs = jax.vmap(jax.vmap(learner.agent(params)))(situations)
+    def look(params: Any, inputs: AgentInput) -> tuple:
+        outputs = jax.vmap(jax.vmap(learner.agent(params)))(inputs)
         return outputs.value, jax.nn.log_softmax(outputs.logits)
 
     update = jax.jit(learner.update)
@@ -122,7 +122,7 @@ def test_an_update_is_a_step_of_adam_on_the_losses_of_the_valid_decisions() -> N
     for number, (num_valid, entropy_cost) in enumerate([([4, 2, 0], 0.3), ([1, 1, 0], 0.2)]):
         batch = made_up(num_valid, seed=number)
         params = jax.tree.unflatten(treedef, [jnp.asarray(leaf, jnp.float32) for leaf in adam.weights])
-        seen, backwards = jax.vjp(functools.partial(look, situations=batch.situations), params)
+        seen, backwards = jax.vjp(functools.partial(look, inputs=batch.inputs), params)
         targets = plain_targets(*map(np.asarray, seen), batch)
         losses = functools.partial(plain_losses, options=np.asarray(batch.options), targets=targets)
         slopes = jax.jit(jax.grad(lambda seen, of=losses, cost=entropy_cost: of(*seen).total(cost)))(seen)
@@ -163,7 +163,7 @@ def test_the_same_trajectories_do_not_make_an_agent_give_up_what_it_chose(
     update = jax.jit(learner.update)
     for _ in range(300):
         learned, _ = update(learned, batch, 0.0)
-    outputs = jax.jit(jax.vmap(jax.vmap(learner.agent(learned.params))))(batch.situations)
+    outputs = jax.jit(jax.vmap(jax.vmap(learner.agent(learned.params))))(batch.inputs)
     ratio = jax.nn.softmax(outputs.logits)[:, :NUM, 0] / np.exp(log_probs[0])
     assert low < float(jnp.mean(ratio)) < high
 

@@ -72,23 +72,25 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
 
 
 def act(world: GridWorld, model: Model | None, max_steps: int | None = None) -> tuple:
-    """Some ticks of an untrained agent: levels, decisions, outcomes and ticks of each environment."""
-    config = AgentConfig(agent="low-level" if model is None else "hierarchical", hidden_dim=4, num_maps=1, embed_dim=2)
+    """Some steps of an untrained agent: levels, decisions, outcomes and steps of each environment."""
+    agent = "low-level" if model is None else "hierarchical"
+    sizes = {"hidden_dim": 4, "num_maps": 1, "embed_dim": 2}
+    config = AgentConfig(agent=agent, discount=GAMMA, max_skill_steps=max_steps, **sizes)
     options = make_options(config.agent, world, model)
     key = jax.random.key(0)
     levels = draw_levels(world, key, 16)
     shape = (world.size, world.size, world.num_types + 2)
-    make = functools.partial(Agent, config, observation_shape=shape, num_types=10, num_told=1)
-    arena = OptionEnv(options, levels, world, GAMMA, 1, max_steps)
+    make = functools.partial(Agent, config, observation_shape=shape, num_types=10, num_input_tasks=1)
+    env = OptionEnv(options, levels, world, config)
 
     @jax.jit
     def run(key: jax.Array) -> tuple:
         agent = make(num_options=options.num_options, key=jax.random.key(1))
-        moments = jax.vmap(functools.partial(arena.begin, agent))(jax.random.split(key, NUM_ENVIRONMENTS))
+        envs = jax.vmap(functools.partial(env.start, agent))(jax.random.split(key, NUM_ENVIRONMENTS))
         keys = jax.random.split(key, (NUM_ENVIRONMENTS, NUM_TICKS))
-        _, ticks = jax.vmap(functools.partial(arena.unroll, agent))(moments, keys)
+        _, steps = jax.vmap(functools.partial(env.unroll, agent))(envs, keys)
         gather = functools.partial(collect, num_decisions=NUM_TICKS)
-        return *jax.vmap(gather)(moments.decision, ticks), ticks
+        return *jax.vmap(gather)(envs.decision, steps), steps
 
     return levels, *jax.tree.map(np.asarray, run(key))
 
@@ -104,7 +106,7 @@ def act(world: GridWorld, model: Model | None, max_steps: int | None = None) -> 
 def test_outcomes_are_the_twins(settings: dict, kind: str, reward: str, max_steps: int | None) -> None:
     world = GridWorld(kind=kind, reward=reward, size=SIZE, num_tasks=1, num_objects=4, max_steps=15)
     model = untrained(**settings)
-    levels, decisions, outcomes, ticks = act(world, model, max_steps)
+    levels, decisions, outcomes, steps = act(world, model, max_steps)
     ends, num_long = [], 0
     for i in range(NUM_ENVIRONMENTS):
         count = int(outcomes.valid[i].sum())
@@ -129,9 +131,9 @@ def test_outcomes_are_the_twins(settings: dict, kind: str, reward: str, max_step
             if twin.terminated or twin.truncated:
                 ends.append("cut" if twin.truncated else "done" if twin.success else "failed")
                 episode_rewards.append(twin.task_index if reward == "dense" else float(twin.success))
-        over = ticks.over[i]
-        np.testing.assert_allclose(ticks.episode_reward[i][over], episode_rewards)
-        np.testing.assert_array_equal(ticks.success[i][over], [end == "done" for end in ends[-len(episode_rewards) :]])
+        over = steps.over[i]
+        np.testing.assert_allclose(steps.episode_reward[i][over], episode_rewards)
+        np.testing.assert_array_equal(steps.success[i][over], [end == "done" for end in ends[-len(episode_rewards) :]])
     # What the twin should be asked about was there: skills that stopped by themselves, and ends of several kinds.
     assert num_long > 5
     assert set(ends) >= ({"cut", "done"} if kind == "visit" else {"done", "failed"})
@@ -141,23 +143,23 @@ def test_outcomes_are_the_twins(settings: dict, kind: str, reward: str, max_step
 
 def test_without_skills_every_step_is_a_decision() -> None:
     world = GridWorld(kind="visit", size=SIZE, num_tasks=2, num_objects=4, max_steps=15)
-    _, _, outcomes, ticks = act(world, None)
-    assert ticks.ended.all()
+    _, _, outcomes, steps = act(world, None)
+    assert steps.ended.all()
     assert outcomes.valid.all()
-    np.testing.assert_allclose(outcomes.discounts, np.where(ticks.over, 0.0, GAMMA), rtol=1e-6)
+    np.testing.assert_allclose(outcomes.discounts, np.where(steps.over, 0.0, GAMMA), rtol=1e-6)
 
 
 def test_of_too_many_decisions_the_first_are_kept() -> None:
     ended = jnp.array([True, False, True, False, False, True, True])
     at = jnp.arange(7)
     before = Decision(jnp.array(10), State(jnp.array(10)), jnp.array(10), jnp.array(10.0))
-    ticks = StepResult(ended, at + 0.5, at + 0.1, Decision(at, State(at), at, at + 0.2), ended, ended, at + 0.0)
-    decisions, outcomes = collect(before, ticks, 3)
+    steps = StepResult(ended, at + 0.5, at + 0.1, Decision(at, State(at), at, at + 0.2), ended, ended, at + 0.0)
+    decisions, outcomes = collect(before, steps, 3)
     np.testing.assert_array_equal(decisions.option, [10, 0, 2, 5])
     np.testing.assert_array_equal(decisions.state.place, [10, 0, 2, 5])
     np.testing.assert_allclose(outcomes.rewards, [0.5, 2.5, 5.5])
     assert outcomes.valid.all()
-    decisions, outcomes = collect(before, ticks, 6)
+    decisions, outcomes = collect(before, steps, 6)
     np.testing.assert_array_equal(decisions.option[:5], [10, 0, 2, 5, 6])
     np.testing.assert_array_equal(outcomes.valid, [True] * 4 + [False] * 2)
 

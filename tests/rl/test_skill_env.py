@@ -142,7 +142,7 @@ def test_what_cannot_work_is_refused() -> None:
         HierarchyError, match=r"actions are MultiBinary\(2\): skills give discrete ones, .*, or vectors"
     ):
         SkillEnv(many, MODEL)
-    with pytest.raises(HierarchyError, match="Gaussian codes have no numbers"):
+    with pytest.raises(HierarchyError, match="codes of this model are vectors"):
         SkillEnv(TwoStatesEnv(), Model(MODEL.skills, Config(inference="relaxed", codes="gaussian"), 2.0))
     with pytest.raises(HierarchyError, match=r"discount is 1\.5"):
         SkillEnv(TwoStatesEnv(), MODEL, discount=1.5)

@@ -1,4 +1,4 @@
-"""The agent: a policy over options and a baseline, told what to do by the task list.
+"""Computes an agent's policy over options and its baseline from an observation and the tasks to do.
 
 Appendix "Reinforcement learning agent details" of the paper: a smaller model than that of imitation, "but otherwise
 similarly" a CNN encoder, with two convolutions of 3x3 and 32 maps, then two hidden layers of 128 units, ReLU
@@ -24,23 +24,23 @@ from compile_il.networks.embeddings import Convolution, halved, tiled, untiled
 from compile_il.rl.config import AgentConfig, HierarchyError
 
 NO_TASK = -1
-"""Stands for the object type of a task where the task list has come to its end."""
+"""Object type behind the end of the task list."""
 TASK_KINDS = ("visit", "pickup")
 """Names of the paper's two task types; the tasks of a world without a `kind` count as the first."""
 
 
 class AgentInput(NamedTuple):
-    """Input of an agent: what it sees, and the tasks that it is told of."""
+    """Input of an agent."""
 
     observation: Shaped[Array, "..."]
     kind: Int[Array, ""]
     """Type of the tasks, as an index into `TASK_KINDS`."""
-    tasks: Int[Array, " told"]
-    """Object types of the tasks that the agent is told of, the current one first, then `NO_TASK`."""
+    tasks: Int[Array, " tasks"]
+    """Object types of the next tasks, the current one first, then `NO_TASK`."""
 
 
 class Outputs(NamedTuple):
-    """Option logits and the estimated value of one situation."""
+    """Option logits and the estimated value of a state."""
 
     logits: Float[Array, " options"]
     value: Float[Array, ""]
@@ -54,14 +54,8 @@ class Choice(NamedTuple):
     log_prob: Float[Array, ""]
 
 
-def remaining_tasks(tasks: Int[Array, " M"], task_index: Int[Array, ""], num_told: int) -> Int[Array, " told"]:
-    """Next `num_told` tasks of a task list, `NO_TASK` behind its end."""
-    index = task_index + jnp.arange(num_told)
-    return jnp.where(index < tasks.shape[0], tasks[jnp.minimum(index, tasks.shape[0] - 1)], NO_TASK)
-
-
 class TaskEmbedding(eqx.Module):
-    """Embedding of tasks: type of the task and of its object, side by side; zeros where there is no task."""
+    """Embeds types of tasks and of their objects, side by side; zeros where there is no task."""
 
     kinds: eqx.nn.Linear
     objects: eqx.nn.Linear
@@ -72,8 +66,8 @@ class TaskEmbedding(eqx.Module):
         self.kinds = eqx.nn.Linear(len(TASK_KINDS), embed_dim, use_bias=False, key=kind_key)
         self.objects = eqx.nn.Linear(num_types, embed_dim, use_bias=False, key=object_key)
 
-    def __call__(self, kind: Int[Array, ""], tasks: Int[Array, " told"]) -> Float[Array, " width"]:
-        """Embeddings of all tasks, one behind the other in one vector."""
+    def __call__(self, kind: Int[Array, ""], tasks: Int[Array, " tasks"]) -> Float[Array, " width"]:
+        """Embeddings of all tasks, concatenated."""
 
         def embed(task: Int[Array, ""]) -> Float[Array, " width"]:
             dtype = self.kinds.weight.dtype
@@ -85,7 +79,7 @@ class TaskEmbedding(eqx.Module):
 
 
 class GridFront(eqx.Module):
-    """Two convolutions over an image to whose channels the task is appended, the same at every cell."""
+    """Applies two convolutions to an image to whose channels the task is appended, the same at every cell."""
 
     first: Convolution
     second: Convolution
@@ -96,23 +90,23 @@ class GridFront(eqx.Module):
         self.second = Convolution(num_maps, num_maps, key=keys[1])
 
     def __call__(self, image: Shaped[Array, "H W C"], task: Float[Array, " width"]) -> Float[Array, " features"]:
-        """Feature maps of an image and a task embedding, flattened into one vector."""
-        # Without padding, what a convolution makes of channels that are the same everywhere is the same everywhere: it
-        # need be computed once, not at each cell. That is most of this layer's arithmetic.
+        """Feature maps of an image and a task embedding, flattened."""
+        # Without padding, the convolution of constant channels is constant: it need be computed once, not at each
+        # cell. That is most of this layer's arithmetic.
         kernel = self.first.weight.reshape(9, -1, self.first.weight.shape[1])
-        of_image = kernel[:, : image.shape[2]].reshape(-1, kernel.shape[2])
-        seen = eqx.tree_at(lambda layer: layer.weight, self.first, of_image)
-        of_task = task @ kernel[:, image.shape[2] :].sum(axis=0)
-        maps = jax.nn.relu(seen(tiled(image.astype(kernel.dtype))) + jnp.tile(of_task, 4))
+        image_kernel = kernel[:, : image.shape[2]].reshape(-1, kernel.shape[2])
+        convolve = eqx.tree_at(lambda layer: layer.weight, self.first, image_kernel)
+        task_maps = task @ kernel[:, image.shape[2] :].sum(axis=0)
+        maps = jax.nn.relu(convolve(tiled(image.astype(kernel.dtype))) + jnp.tile(task_maps, 4))
         maps = jax.nn.relu(self.second(maps))
         return untiled(maps, image.shape[0] - 4, image.shape[1] - 4).reshape(-1)
 
 
 class VectorFront(eqx.Module):
-    """First layer for worlds seen as vectors: appends the task embedding to the vector."""
+    """Appends the task embedding to an observed vector."""
 
     def __call__(self, vector: Float[Array, " D"], task: Float[Array, " width"]) -> Float[Array, " features"]:
-        """Observed vector and task embedding in one vector."""
+        """Vector and task embedding, concatenated."""
         return jnp.concatenate([vector.astype(task.dtype), task])
 
 
@@ -127,8 +121,8 @@ class Agent(eqx.Module):
     policy: eqx.nn.Linear
     value: eqx.nn.Linear
     observation_shape: tuple[int, ...] = eqx.field(static=True)
-    num_told: int = eqx.field(static=True)
-    """Number of tasks that the agent is told of, the current one included."""
+    num_input_tasks: int = eqx.field(static=True)
+    """Number of tasks in the input, the current one included."""
 
     def __init__(
         self,
@@ -136,13 +130,13 @@ class Agent(eqx.Module):
         *,
         observation_shape: tuple[int, ...],
         num_types: int,
-        num_told: int,
+        num_input_tasks: int,
         num_options: int,
         key: PRNGKeyArray,
     ):
         keys = jax.random.split(key, 7)
-        self.observation_shape, self.num_told = tuple(observation_shape), num_told
-        width, hidden_dim = 2 * config.embed_dim * num_told, config.hidden_dim
+        self.observation_shape, self.num_input_tasks = tuple(observation_shape), num_input_tasks
+        width, hidden_dim = 2 * config.embed_dim * num_input_tasks, config.hidden_dim
         self.tasks = TaskEmbedding(num_types, config.embed_dim, key=keys[0])
         match observation_shape:
             case (height, rows, num_channels) if min(height, rows) >= 5:
@@ -162,41 +156,43 @@ class Agent(eqx.Module):
         self.value = eqx.nn.Linear(hidden_dim + width, "scalar", key=keys[6])
 
     @property
-    def shapes(self) -> dict[str, Any]:
-        """Arguments that the agent was built with beside its settings, as plain values."""
-        return {
-            "observation_shape": list(self.observation_shape),
-            "num_types": self.tasks.objects.weight.shape[1],
-            "num_told": self.num_told,
-            "num_options": self.policy.weight.shape[0],
-        }
+    def num_types(self) -> int:
+        """Number of object types."""
+        return self.tasks.objects.weight.shape[1]
 
-    def __call__(self, situation: AgentInput) -> Outputs:
-        """Option logits and estimated value of one situation."""
-        task = self.tasks(situation.kind, situation.tasks)
-        features = self.norm(self.encoder(self.front(situation.observation, task)))
+    def __call__(self, inputs: AgentInput) -> Outputs:
+        """Option logits and estimated value."""
+        task = self.tasks(inputs.kind, inputs.tasks)
+        features = self.norm(self.encoder(self.front(inputs.observation, task)))
         for layer in self.hidden:
             features = jax.nn.relu(layer(features))
         last = jnp.concatenate([features, task]).astype(self.policy.weight.dtype)
         return Outputs(self.policy(last), self.value(last))
 
-    def choose(self, situation: AgentInput, key: PRNGKeyArray) -> Choice:
+    def choose(self, inputs: AgentInput, key: PRNGKeyArray) -> Choice:
         """Draws an option from the policy."""
-        log_probs = jax.nn.log_softmax(self(situation).logits)
+        log_probs = jax.nn.log_softmax(self(inputs).logits)
         option = jax.random.categorical(key, log_probs).astype(jnp.int32)
         return Choice(option, log_probs @ jax.nn.one_hot(option, log_probs.shape[0]))
-
-    def choose_best(self, situation: AgentInput) -> Choice:
-        """Most probable option of the policy."""
-        log_probs = jax.nn.log_softmax(self(situation).logits)
-        return Choice(jnp.argmax(log_probs).astype(jnp.int32), jnp.max(log_probs))
 
     def in_half_precision(self) -> "Agent":
         """Copy that computes in bfloat16 but for its last layer, as values need their digits; for vectors, itself."""
         if not isinstance(self.front, GridFront):
             return self
 
-        def networks(agent: Agent) -> tuple[eqx.Module | list[eqx.nn.Linear], ...]:
+        def networks(agent: Agent) -> tuple[Any, ...]:
             return agent.tasks, agent.front, agent.encoder, agent.norm, agent.hidden
 
         return eqx.tree_at(networks, self, halved(networks(self)))
+
+
+class GreedyAgent(eqx.Module):
+    """Agent that takes its most probable option."""
+
+    agent: Agent
+
+    def choose(self, inputs: AgentInput, key: PRNGKeyArray) -> Choice:
+        """Most probable option; the key is not used."""
+        del key
+        log_probs = jax.nn.log_softmax(self.agent(inputs).logits)
+        return Choice(jnp.argmax(log_probs).astype(jnp.int32), jnp.max(log_probs))

@@ -1,8 +1,7 @@
-"""Settings of an agent and of its learning: frozen, validated when built, plain enough for a JSON file."""
+"""Declares the settings of agents and of their training."""
 
 import dataclasses
-import difflib
-from typing import Literal, get_args
+from typing import Literal
 
 from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, CompileError, Settings, setting
 
@@ -23,7 +22,7 @@ class AgentConfig(Settings):
 
     agent: AgentKind = "hierarchical"
     """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical,
-    but with skills of whole demonstrations, and told all tasks that remain."""
+    but with skills of whole demonstrations, and with all remaining tasks as input."""
     num_iterations: int = setting(1000, AT_LEAST_ONE)
     """Number of iterations: times that all environments are stepped and the agent learns from it. Learning rate and
     entropy cost fall in their course, so a run that is resumed with more goes on with those of the longer run."""
@@ -72,10 +71,6 @@ class AgentConfig(Settings):
     """Seed of initial weights, levels and all that is drawn while acting."""
 
     def __post_init__(self) -> None:
-        if self.agent not in get_args(AgentKind):
-            close = difflib.get_close_matches(str(self.agent), get_args(AgentKind), n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise HierarchyError(f"There is no agent {self.agent!r}: use {_listed(get_args(AgentKind))}.{hint}")
         super().__post_init__()
         if self.final_learning_rate is not None and self.final_learning_rate > self.learning_rate:
             raise HierarchyError(
@@ -103,6 +98,6 @@ class AgentConfig(Settings):
         """Largest number of decisions in a trajectory."""
         return self.num_ticks if self.num_decisions is None else self.num_decisions
 
-
-def _listed(words: tuple[str, ...]) -> str:
-    return f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+    def num_input_tasks(self, num_tasks: int) -> int:
+        """Number of tasks in the agent's input, of a list of so many: all for "bc", else the current one only."""
+        return num_tasks if self.agent == "bc" else 1

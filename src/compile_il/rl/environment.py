@@ -1,9 +1,9 @@
-"""Acting: one low-level step of one environment at a time, whichever option runs there.
+"""Steps environments in which options run, and collects trajectories of decisions.
 
 Options have different lengths, and environments are stepped by the thousand. A loop that runs each option to its end
 would wait for the longest of them, which for a skill that runs into a wall is a whole episode. So an environment
-carries the option that runs in it, and every *tick* makes one step in every environment; where an option has ended, the
-agent's next choice is used. An option is always running between two ticks.
+carries the option that runs in it, and each step is one in every environment; where an option has ended, the agent's
+next choice is used. An option is always running between two steps.
 
 The outcome of an option that takes n steps (semi-Markov decisions; Sutton, Precup and Singh, 1999) is
 
@@ -12,8 +12,6 @@ The outcome of an option that takes n steps (semi-Markov decisions; Sutton, Prec
 
 An episode that is cut at its limit is over too: the paper counts the limit among the "termination criteria", after
 which nothing can be earned.
-
-Trajectories of decisions: what an agent learns from, wherever it acted.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -23,7 +21,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from compile_il.rl.agent import TASK_KINDS, AgentInput, Choice, remaining_tasks
+from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, GreedyAgent
+from compile_il.rl.config import AgentConfig
 from compile_il.rl.options import Options
 from compile_il.worlds import ActingWorld
 from compile_il.worlds.world import select
@@ -38,14 +37,6 @@ class TaskWorld(ActingWorld, Protocol):
         """Number of object types."""
 
 
-@runtime_checkable
-class Chooser(Protocol):
-    """Interface of what chooses options: an agent that explores, or one that takes its most probable option."""
-
-    def choose(self, situation: AgentInput, key: PRNGKeyArray) -> Choice:
-        """Chosen option in a situation, with its log-probability."""
-
-
 class Decision(NamedTuple):
     """A chosen option and the state it was chosen in; observations can be made again, so they are not kept."""
 
@@ -57,7 +48,7 @@ class Decision(NamedTuple):
 
 
 class EnvState(NamedTuple):
-    """State of one environment between two ticks, with the option that is running in it."""
+    """State of one environment between two steps, with the option that is running in it."""
 
     level_index: Int[Array, ""]
     state: Any
@@ -89,77 +80,73 @@ class StepResult(NamedTuple):
     success: Bool[Array, ""]
     """Whether the episode ended with all of its tasks done."""
     episode_reward: Float[Array, ""]
-    """Undiscounted reward of the episode up to this step; of the whole episode where it ended."""
+    """Undiscounted reward of the episode up to this step."""
 
 
 class OptionEnv(eqx.Module):
-    """Where an agent acts: a world, levels that were drawn beforehand, and the options it has."""
+    """Environment of an agent: a world, levels that were drawn beforehand, and options."""
 
     options: Options
     levels: Any
     world: TaskWorld = eqx.field(static=True)
-    discount: float = eqx.field(static=True)
-    num_told: int = eqx.field(static=True)
-    """Number of tasks that the agent is told of, the current one included."""
-    max_steps: int | None = eqx.field(static=True, default=None)
-    """Number of steps after which an option is ended; None where only itself or the episode's end ends it."""
+    config: AgentConfig = eqx.field(static=True)
 
     @property
     def num_levels(self) -> int:
         """Number of levels."""
         return jax.tree.leaves(self.levels)[0].shape[0]
 
-    def situation(self, level_index: Int[Array, ""], state: Any) -> AgentInput:
+    def agent_input(self, level_index: Int[Array, ""], state: Any) -> AgentInput:
         """Input of an agent in a state of a level."""
         level = self._level(level_index)
-        kind = getattr(self.world, "kind", TASK_KINDS[0])
-        tasks = remaining_tasks(level.tasks, state.task_index, self.num_told)
-        return AgentInput(self.world.observe(level, state), jnp.array(TASK_KINDS.index(kind)), tasks)
+        kind = TASK_KINDS.index(getattr(self.world, "kind", TASK_KINDS[0]))
+        tasks = next_tasks(level.tasks, state.task_index, self.config.num_input_tasks(self.world.num_tasks))
+        return AgentInput(self.world.observe(level, state), jnp.array(kind), tasks)
 
-    def begin(self, agent: Chooser, key: PRNGKeyArray) -> EnvState:
-        """Begins an environment's first episode, on a random level, and chooses its first option."""
+    def start(self, agent: Agent | GreedyAgent, key: PRNGKeyArray) -> EnvState:
+        """Starts an environment's first episode, on a random level, and chooses its first option."""
         level_key, choice_key = jax.random.split(key)
-        return self.begin_on(self._draw(level_key), agent, choice_key)
+        return self.start_on(self._draw_level(level_key), agent, choice_key)
 
-    def begin_on(self, level_index: Int[Array, ""], agent: Chooser, key: PRNGKeyArray) -> EnvState:
-        """Begins an environment's episode on a given level, and chooses its first option."""
+    def start_on(self, level_index: Int[Array, ""], agent: Agent | GreedyAgent, key: PRNGKeyArray) -> EnvState:
+        """Starts an environment's episode on a given level, and chooses its first option."""
         state = self.world.start(self._level(level_index))
-        situation = self.situation(level_index, state)
+        inputs = self.agent_input(level_index, state)
         return EnvState(
             level_index=level_index,
             state=state,
-            memory=self.options.init(situation.observation),
-            decision=_decided(level_index, state, agent.choose(situation, key)),
+            memory=self.options.init(inputs.observation),
+            decision=Decision(level_index, state, *agent.choose(inputs, key)),
             earned=jnp.zeros(()),
             discount=jnp.ones(()),
             num_steps=jnp.array(0),
             episode_reward=jnp.zeros(()),
         )
 
-    def tick(self, agent: Chooser, now: EnvState, key: PRNGKeyArray) -> tuple[EnvState, StepResult]:
-        """Makes one step with the option that runs and, where it has ended, the next decision.
+    def step(self, agent: Agent | GreedyAgent, env: EnvState, key: PRNGKeyArray) -> tuple[EnvState, StepResult]:
+        """Takes one step with the running option and, where it has ended, the next decision.
 
         Where the episode is over the next one begins at once, on a level drawn anew.
         """
         level_key, choice_key = jax.random.split(key)
-        option = now.decision.option
-        action = self.options.act(now.memory, option)
-        step = self.world.step(self._level(now.level_index), now.state, action)
+        option = env.decision.option
+        action = self.options.act(env.memory, option)
+        step = self.world.step(self._level(env.level_index), env.state, action)
         over = step.terminated | step.truncated
-        earned, discount = now.earned + now.discount * step.reward, now.discount * self.discount
-        episode_reward = now.episode_reward + step.reward
+        earned, discount = env.earned + env.discount * step.reward, env.discount * self.config.discount
+        episode_reward = env.episode_reward + step.reward
 
-        level_index = jnp.where(over, self._draw(level_key), now.level_index)
+        level_index = jnp.where(over, self._draw_level(level_key), env.level_index)
         state = select(over, self.world.start(self._level(level_index)), step.state)
-        situation = self.situation(level_index, state)
-        memory = self.options.observe(now.memory, action, situation.observation)
-        num_steps = now.num_steps + 1
+        inputs = self.agent_input(level_index, state)
+        memory = self.options.observe(env.memory, action, inputs.observation)
+        num_steps = env.num_steps + 1
         ended = over | self.options.done(memory, option)
-        if self.max_steps is not None:
-            ended |= num_steps >= self.max_steps
-        memory = select(ended, self.options.switch_skill(memory, situation.observation), memory)
-        memory = select(over, self.options.init(situation.observation), memory)
-        decision = select(ended, _decided(level_index, state, agent.choose(situation, choice_key)), now.decision)
+        if self.config.max_skill_steps is not None:
+            ended |= num_steps >= self.config.max_skill_steps
+        memory = select(ended, self.options.switch_skill(memory, inputs.observation), memory)
+        memory = select(over, self.options.init(inputs.observation), memory)
+        decision = select(ended, Decision(level_index, state, *agent.choose(inputs, choice_key)), env.decision)
         after = EnvState(
             level_index=level_index,
             state=state,
@@ -173,19 +160,21 @@ class OptionEnv(eqx.Module):
         success = over & (step.state.task_index == self.world.num_tasks)
         return after, StepResult(ended, earned, jnp.where(over, 0.0, discount), decision, over, success, episode_reward)
 
-    def unroll(self, agent: Chooser, now: EnvState, keys: Key[Array, " ticks"]) -> tuple[EnvState, StepResult]:
-        """Makes one tick for each key; returns the last moment and all ticks, stacked."""
-        return jax.lax.scan(lambda now, key: self.tick(agent, now, key), now, keys)
+    def unroll(self, agent: Agent, env: EnvState, keys: Key[Array, " steps"]) -> tuple[EnvState, StepResult]:
+        """Takes one step for each key; returns the last state and all results, stacked."""
+        return jax.lax.scan(lambda env, key: self.step(agent, env, key), env, keys)
 
     def _level(self, index: Int[Array, ""]) -> Any:
         return jax.tree.map(lambda leaf: leaf[index], self.levels)
 
-    def _draw(self, key: PRNGKeyArray) -> Int[Array, ""]:
+    def _draw_level(self, key: PRNGKeyArray) -> Int[Array, ""]:
         return jax.random.randint(key, (), 0, self.num_levels, jnp.int32)
 
 
-def _decided(level_index: Int[Array, ""], state: Any, choice: Choice) -> Decision:
-    return Decision(level_index, state, choice.option, choice.log_prob)
+def next_tasks(tasks: Int[Array, " M"], task_index: Int[Array, ""], num_tasks: int) -> Int[Array, " tasks"]:
+    """Next tasks of a task list, `NO_TASK` behind its end."""
+    index = task_index + jnp.arange(num_tasks)
+    return jnp.where(index < tasks.shape[0], tasks[jnp.minimum(index, tasks.shape[0] - 1)], NO_TASK)
 
 
 class Outcomes(NamedTuple):
@@ -198,31 +187,31 @@ class Outcomes(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """N decisions in a row with outcomes; the value of the situation behind the last valid one stands for the rest."""
+    """N decisions in a row with outcomes; the value of the state behind the last valid one stands for the rest."""
 
-    situations: AgentInput
-    """Situations in which the decisions were made, and the one behind the last of them: N + 1."""
+    inputs: AgentInput
+    """Inputs from which the decisions were made, and the one behind the last of them: N + 1."""
     options: Int[Array, " N"]
     log_probs: Float[Array, " N"]
     """Log-probability of each option under the policy that chose it, which may be an older one."""
     outcomes: Outcomes
 
 
-def collect(before: Decision, ticks: StepResult, num_decisions: int) -> tuple[Decision, Outcomes]:
-    """Decisions among the ticks of one environment, moved together: N + 1 of them, and N outcomes.
+def collect(before: Decision, steps: StepResult, num_decisions: int) -> tuple[Decision, Outcomes]:
+    """Moves the decisions among the steps of one environment together: N + 1 of them, and N outcomes.
 
-    The first decision is that of the option that ran before the first tick. The n-th option that ends is the outcome of
+    The first decision is that of the option that ran before the first step. The n-th option that ends is the outcome of
     decision n and the place of decision n + 1. The last option may still be running: it has no outcome yet, and will be
     the first of the next trajectory. Of more than N decisions the first ones are taken.
     """
-    order = jnp.argsort(~ticks.ended, stable=True)[:num_decisions]
-    ends = jax.tree.map(lambda leaf: leaf[order], ticks)
+    order = jnp.argsort(~steps.ended, stable=True)[:num_decisions]
+    ends = jax.tree.map(lambda leaf: leaf[order], steps)
     decisions = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), before, ends.decision)
-    valid = jnp.arange(num_decisions) < jnp.sum(ticks.ended)
+    valid = jnp.arange(num_decisions) < jnp.sum(steps.ended)
     return decisions, Outcomes(ends.reward, ends.discount, valid)
 
 
-def trajectory_of(arena: OptionEnv, decisions: Decision, outcomes: Outcomes) -> Trajectory:
+def make_trajectory(env: OptionEnv, decisions: Decision, outcomes: Outcomes) -> Trajectory:
     """Trajectory of decisions and their outcomes, with observations made again from levels and states."""
-    situations = jax.vmap(arena.situation)(decisions.level_index, decisions.state)
-    return Trajectory(situations, decisions.option[:-1], decisions.log_prob[:-1], outcomes)
+    inputs = jax.vmap(env.agent_input)(decisions.level_index, decisions.state)
+    return Trajectory(inputs, decisions.option[:-1], decisions.log_prob[:-1], outcomes)

@@ -1,8 +1,7 @@
-"""IMPALA's losses of one trajectory of decisions (Espeholt et al., 2018; paper, appendix "Distributed training").
+"""Updates agents with IMPALA's losses from trajectories of decisions, wherever these were made.
 
-Discounts differ from decision to decision, as options take different numbers of steps.
-
-The learner of an agent: parameters, and updates from batches of trajectories, wherever these come from.
+Espeholt et al., 2018; paper, appendix "Distributed training". Discounts differ from decision to decision, as options
+take different numbers of steps.
 """
 
 import functools
@@ -20,10 +19,7 @@ from compile_il.rl.config import AgentConfig
 from compile_il.rl.environment import Trajectory
 from compile_il.worlds.world import key_of
 
-_Affine = tuple[Float[Array, "..."], Float[Array, "..."]]
-
-
-MOST_WEIGHT = 1.0
+MAX_WEIGHT = 1.0
 """Largest importance weight, at which others are cut: ρ̄ = c̄ = 1, as in IMPALA's experiments."""
 
 
@@ -46,7 +42,7 @@ class ImpalaLosses(NamedTuple):
 
 
 def vtrace(
-    values: Float[Array, " situations"],
+    values: Float[Array, " states"],
     rewards: Float[Array, " N"],
     discounts: Float[Array, " N"],
     weights: Float[Array, " N"],
@@ -66,51 +62,51 @@ def vtrace(
       discounts: Γ_n, 0 where an episode is over.
       weights: π / μ of the choices.
     """
-    weights = jnp.minimum(weights, MOST_WEIGHT)
+    weights = jnp.minimum(weights, MAX_WEIGHT)
     errors = weights * (rewards + discounts * values[1:] - values[:-1])
 
     # v_n - V(s_n) = δ_n + Γ_n ρ_n (v_{n+1} - V(s_{n+1})). A loop over n would launch as many kernels as the networks.
-    excess, _ = jax.lax.associative_scan(_preceded_by, (errors, discounts * weights), reverse=True)
+    excess, _ = jax.lax.associative_scan(_compose, (errors, discounts * weights), reverse=True)
     targets = values[:-1] + excess
     following = jnp.append(targets[1:], values[-1])
     return Targets(targets, weights * (rewards + discounts * following - values[:-1]))
 
 
-def _preceded_by(later: _Affine, earlier: _Affine) -> _Affine:
-    """Composes maps x -> e + k x, given as (e, k): what comes out of the later part goes into the earlier one."""
+def _compose(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Composes maps x -> e + k x, given as (e, k): the result of the later one goes into the earlier one."""
     return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
 
 
-def held_back(
+def clip_advantages(
     advantages: Float[Array, " N"], weights: Float[Array, " N"], max_change: float | None
 ) -> Float[Array, " N"]:
-    """Advantages, set to zero for choices that may not become more, or less, probable any further.
+    """Sets advantages to zero for choices that may not become more, or less, probable any further.
 
         A_n, and 0 where A_n < 0 and π/μ < 1 - ε, or A_n > 0 and π/μ > 1 + ε
 
     The clipping of PPO (Schulman et al., 2017, equation 7). Agents that learn many times from the trajectories of one
-    policy can give up in one iteration what they always chose; for what is known of it, and what is not, see
-    docs/decisions.md, "A choice is not pushed far by the same trajectories".
+    policy can give up in one iteration what they always chose; docs/decisions.md, "A choice is not pushed far by the
+    same trajectories".
 
     Args:
       advantages: A_n of V-trace.
       weights: π / μ of the choices, not cut.
-      max_change: ε; None where nothing is held back, as in IMPALA.
+      max_change: ε; None for no clipping, as in IMPALA.
     """
     if max_change is None:
         return advantages
-    gone = jnp.where(advantages < 0, weights < 1 - max_change, weights > 1 + max_change)
-    return jnp.where(gone, 0.0, advantages)
+    clipped = jnp.where(advantages < 0, weights < 1 - max_change, weights > 1 + max_change)
+    return jnp.where(clipped, 0.0, advantages)
 
 
-def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = None) -> ImpalaLosses:
-    """Loss terms summed over a trajectory's valid decisions, in which gradients flow through V and π alone.
+def impala_losses(agent: Agent, trajectory: Trajectory, max_change: float | None = None) -> ImpalaLosses:
+    """Sums loss terms over a trajectory's valid decisions; gradients flow through V and π alone.
 
-    policy    -Σ A_n log π(o_n | s_n), where A_n are held back
+    policy    -Σ A_n log π(o_n | s_n), where A_n are clipped
     baseline  ½ Σ (v_n - V(s_n))²
     entropy   Σ H[π(· | s_n)]
     """
-    outputs = jax.vmap(agent)(trajectory.situations)
+    outputs = jax.vmap(agent)(trajectory.inputs)
     valid: Bool[Array, " N"] = trajectory.outcomes.valid
     log_probs = jax.nn.log_softmax(outputs.logits[:-1])
     chosen = jnp.sum(log_probs * jax.nn.one_hot(trajectory.options, log_probs.shape[1]), axis=1)
@@ -118,7 +114,7 @@ def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = N
     weights = jnp.where(valid, jnp.exp(jax.lax.stop_gradient(chosen) - trajectory.log_probs), 0.0)
     values = jax.lax.stop_gradient(outputs.value)
     targets = vtrace(values, trajectory.outcomes.rewards, trajectory.outcomes.discounts, weights)
-    advantages = held_back(targets.advantages, weights, max_change)
+    advantages = clip_advantages(targets.advantages, weights, max_change)
     entropies = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=1)
     return ImpalaLosses(
         policy=-jnp.sum(jnp.where(valid, chosen * advantages, 0.0)),
@@ -128,7 +124,7 @@ def losses_of(agent: Agent, trajectory: Trajectory, max_change: float | None = N
     )
 
 
-class Learned(NamedTuple):
+class LearnerState(NamedTuple):
     """Parameters of one agent, and the state of their optimiser."""
 
     params: Any
@@ -136,7 +132,7 @@ class Learned(NamedTuple):
 
 
 class Learner:
-    """Makes agents and improves them; all functions are pure, of one seed.
+    """Makes agents and updates them; all functions are pure, of one seed.
 
     Args:
       config: the settings.
@@ -146,29 +142,35 @@ class Learner:
     def __init__(self, config: AgentConfig, make: Callable[..., Agent]):
         self.config, self._make = config, make
         self.optimiser = optax.adam(learning_rates(config))
-        self._static = eqx.filter(eqx.filter_eval_shape(self._make, key=key_of(0)), _is_array, inverse=True)
+        agent = eqx.filter_eval_shape(self._make, key=key_of(0))
+        self._static = eqx.filter(agent, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
-    def start(self, key: PRNGKeyArray) -> Learned:
+    def start(self, key: PRNGKeyArray) -> LearnerState:
         """Parameters of a fresh agent, and the first state of their optimiser."""
         params = eqx.filter(self._make(key=key), eqx.is_inexact_array)
-        return Learned(params, self.optimiser.init(params))
+        return LearnerState(params, self.optimiser.init(params))
+
+    def full_agent(self, params: Any) -> Agent:
+        """Agent with given parameters, in single precision."""
+        agent: Agent = eqx.combine(params, self._static)
+        return agent
 
     def agent(self, params: Any) -> Agent:
         """Agent with given parameters that acts and learns, in half precision if settings say so."""
-        agent: Agent = eqx.combine(params, self._static)
+        agent = self.full_agent(params)
         return agent.in_half_precision() if self.config.half_precision else agent
 
     def entropy_cost(self, iteration: Int[Array, ""] | int) -> Float[Array, ""]:
         """Weight of the policy's entropy, c_entropy, after a number of iterations."""
         last = self.config.entropy_cost
         first = last if self.config.first_entropy_cost is None else self.config.first_entropy_cost
-        way = jnp.clip(2 * jnp.asarray(iteration) / self.config.num_iterations, 0.0, 1.0)
-        return first + way * (last - first)
+        share = jnp.clip(2 * jnp.asarray(iteration) / self.config.num_iterations, 0.0, 1.0)
+        return first + share * (last - first)
 
     def update(
-        self, learned: Learned, batch: Trajectory, entropy_cost: Float[Array, ""] | float
-    ) -> tuple[Learned, ImpalaLosses]:
-        """One step of Adam on a batch of trajectories, stacked along the first axis; the losses are means.
+        self, state: LearnerState, batch: Trajectory, entropy_cost: Float[Array, ""] | float
+    ) -> tuple[LearnerState, ImpalaLosses]:
+        """Takes a step of Adam on a batch of trajectories, stacked along the first axis; the losses are means.
 
             loss = policy + c_baseline * baseline - c_entropy * entropy, each a mean over all valid decisions
 
@@ -176,17 +178,16 @@ class Learner:
         """
 
         def loss(params: Any) -> tuple[Float[Array, ""], ImpalaLosses]:
-            losses_of_one = functools.partial(losses_of, self.agent(params), max_change=self.config.max_change)
-            each = jax.vmap(losses_of_one)(batch)
-            sums: ImpalaLosses = jax.tree.map(jnp.sum, each)
+            one = functools.partial(impala_losses, self.agent(params), max_change=self.config.max_change)
+            sums: ImpalaLosses = jax.tree.map(jnp.sum, jax.vmap(one)(batch))
             count = jnp.maximum(sums.num_decisions, 1)
             mean = ImpalaLosses(sums.policy / count, sums.baseline / count, sums.entropy / count, sums.num_decisions)
             costs = self.config.baseline_cost * mean.baseline - entropy_cost * mean.entropy
             return mean.policy + costs, mean
 
-        gradient, losses = jax.grad(loss, has_aux=True)(learned.params)
-        updates, optimiser = self.optimiser.update(gradient, learned.optimiser)
-        return Learned(optax.apply_updates(learned.params, updates), optimiser), losses
+        gradient, losses = jax.grad(loss, has_aux=True)(state.params)
+        updates, optimiser = self.optimiser.update(gradient, state.optimiser)
+        return LearnerState(optax.apply_updates(state.params, updates), optimiser), losses
 
 
 def learning_rates(config: AgentConfig) -> optax.ScalarOrSchedule:
@@ -197,7 +198,3 @@ def learning_rates(config: AgentConfig) -> optax.ScalarOrSchedule:
     return optax.exponential_decay(
         config.learning_rate, config.num_updates, factor, end_value=config.final_learning_rate
     )
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.ShapeDtypeStruct)

@@ -1,4 +1,4 @@
-"""`learn`: from a world, and from skills that were found before, to an agent."""
+"""Trains an agent in a world, with the skills of a model as options: `learn`."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from compile_il.config import VALIDATION_SEED
 from compile_il.model.files import named_leaves
@@ -20,7 +20,7 @@ from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import TaskWorld
 from compile_il.rl.player import Player
-from compile_il.rl.ray_actors import NobodyActsError, RayTrainer
+from compile_il.rl.ray_actors import NoActorsError, RayTrainer
 from compile_il.rl.trainer import AgentTrainer, Statistics
 from compile_il.training.checkpoints import Checkpoint
 from compile_il.training.loop import ProgressBar, StopRequest, TrainingLoop
@@ -28,60 +28,10 @@ from compile_il.training.runs import CHECKPOINT_SECONDS, open_run
 from compile_il.worlds import make_world
 from compile_il.worlds.grid import NUM_RL_STEPS
 
-Actors = Literal["device", "ray"]
 NUM_ROWS = 200
 """Least number of rows in the log of a run, if it has as many iterations."""
 NUM_VALIDATION = 256
 """Number of levels on which the agents of several seeds are compared at the end."""
-
-
-class LogRow(NamedTuple):
-    """Row of a learning log: how it went since the row before, for one seed or on average over several."""
-
-    iteration: int
-    seconds: float
-    seed: int
-    """Number of the seed, from 0; in an average, of the one with the most success."""
-    success: float
-    """Share of the finished episodes in which all tasks were done, while the agent explored."""
-    reward: float
-    """Mean undiscounted reward of the finished episodes."""
-    steps: float
-    """Number of low-level steps of one seed since the beginning, those inside of skills included."""
-    steps_per_second: float
-    """Low-level steps per second of all seeds together."""
-    skill_share: float
-    """Share of skills among all options that were called."""
-    entropy: float
-    baseline_loss: float
-
-    def in_words(self) -> str:
-        """Success and speed as text beside the progress bar."""
-        return f"success {100 * self.success:.1f} %  {self.steps_per_second / 1e3:,.0f}k steps/s"
-
-
-class Learning(NamedTuple):
-    """Content of a checkpoint, with the log row under way, so that a resumed run has the log of an unbroken one."""
-
-    state: Any
-    """State of the training, as its `start` and `step` return it."""
-    happened: Statistics
-    """Statistics of the iterations since the last row of the log, added up."""
-    num_iterations: Int[Array, ""]
-    """Number of iterations since the last row of the log."""
-
-
-class Players(NamedTuple):
-    """Trained agents of all seeds, and which of them is kept."""
-
-    of_seeds: list[Player]
-    kept: int
-    """Index in `of_seeds` of the best agent, the one that is kept."""
-
-    @property
-    def best(self) -> Player:
-        """Agent that is kept: the best one."""
-        return self.of_seeds[self.kept]
 
 
 def learn(
@@ -93,12 +43,12 @@ def learn(
     resume: bool = False,
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    actors: Actors = "device",
+    actors: Literal["device", "ray"] = "device",
     num_actors: int = 2,
     address: str | None = None,
     **settings: Any,
 ) -> Player:
-    """Teaches an agent to do tasks, with skills as options.
+    """Trains an agent to do tasks, with skills as options.
 
     Args:
       world: where the agent acts; the name of a world stands for episodes of 50 steps there, as in the paper.
@@ -118,162 +68,139 @@ def learn(
     """
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
-    config = _changed(config, settings)
-    where = _world(world)
-    training: AgentTrainer | RayTrainer
+    if not (config is None or isinstance(config, AgentConfig)):
+        raise HierarchyError(
+            f"config is a {type(config).__name__}: pass an AgentConfig, or give settings one by one, such as "
+            'agent="low-level"; those in a dictionary as **settings.'
+        )
+    config = (config or AgentConfig()).changed(settings)
+    task_world: Any = make_world(world) if isinstance(world, str) else world
+    if not (hasattr(task_world, "step") and hasattr(task_world, "num_types")):
+        raise HierarchyError(f"{task_world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")
+    if isinstance(world, str):
+        task_world = dataclasses.replace(task_world, max_steps=NUM_RL_STEPS)
     if address is not None and actors != "ray":
         raise HierarchyError(f'address is {address!r}, which is for actors="ray" (--actors ray).')
+    trainer: AgentTrainer | RayTrainer
     if actors == "ray":
-        training = RayTrainer(config, where, model, num_actors=num_actors, address=address)
+        trainer = RayTrainer(config, task_world, model, num_actors=num_actors, address=address)
     elif actors == "device":
-        training = AgentTrainer(config, where, model)
+        trainer = AgentTrainer(config, task_world, model)
     else:
         raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
-    players = run_training(
-        training, model, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds
-    )
-    return players.best
+    run = {"resume": resume, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+    return run_training(trainer, out, **run).best  # type: ignore[arg-type]
+
+
+class Agents(NamedTuple):
+    """Trained agents of all seeds, and the best of them."""
+
+    of_seeds: list[Player]
+    best: Player
+
+
+class RunState(NamedTuple):
+    """State of a training and of the log row under way, so that a resumed run has the log of an unbroken one."""
+
+    trainer: Any
+    """State of the trainer, as its `start` and `step` return it."""
+    statistics: Statistics
+    """Statistics of the iterations since the last row of the log, added up."""
+    num_iterations: Int[Array, ""]
+    """Number of iterations since the last row of the log."""
+    num_steps: Float[Array, ""]
+    """Number of low-level steps of one seed so far; a float, as JAX's integers end at two thousand million."""
 
 
 def run_training(
-    training: AgentTrainer | RayTrainer,
-    model: Model | None,
+    trainer: AgentTrainer | RayTrainer,
     out: str | os.PathLike[str] | None,
     *,
     resume: bool = False,
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> Players:
-    """Runs a training that is set up, as `learn` does; returns the agents of all seeds, and which one is kept."""
-    with contextlib.closing(training):
-        data = f"{training.world} with {_fingerprint(model)} and {training.ACTORS}"
-        return _run(training, data, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)
-
-
-def _run(
-    training: AgentTrainer | RayTrainer,
-    data: str,
-    out: str | os.PathLike[str] | None,
-    *,
-    resume: bool,
-    progress: bool | None,
-    checkpoint_seconds: float,
-) -> Players:
-    config = training.config
+) -> Agents:
+    """Trains as `learn` does, and closes the trainer; returns the agents of all seeds."""
+    total, num_seeds = trainer.config.num_iterations, trainer.config.num_seeds
+    blank = Statistics(*(jnp.zeros(num_seeds, int),) * 5, *(jnp.zeros(num_seeds),) * 4)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(trainer))
         request, outputs = None, None
         if out is not None:
-            run = open_run(out, config, data, resume=resume, checkpoint_seconds=checkpoint_seconds)
+            data = f"{trainer.world} with {_fingerprint(trainer.model)} and {trainer.ACTORS}"
+            run = open_run(out, trainer.config, data, resume=resume, checkpoint_seconds=checkpoint_seconds)
             outputs, request = stack.enter_context(run), stack.enter_context(StopRequest())
-        start = _begin(training)
+        start = RunState(trainer.start(), blank, jnp.array(0), jnp.array(0.0))
         last = Checkpoint(start) if outputs is None else outputs.checkpoints.latest(start)
-        return _learn(training, TrainingLoop(*last, request, outputs), out, progress)
+        loop = TrainingLoop(*last, request, outputs)
+        bar = stack.enter_context(ProgressBar(total, loop.iteration, progress))
+        row_began = loop.seconds
 
+        def step(state: RunState, iteration: int) -> tuple[RunState, None]:
+            try:
+                after, statistics = trainer.step(state.trainer, iteration)
+            except NoActorsError:
+                loop.stop_if_requested(total)  # with what there was before this iteration
+                raise
+            added = jax.tree.map(jnp.add, state.statistics, statistics)
+            num_steps = state.num_steps + statistics.num_steps[0]
+            return RunState(after, added, state.num_iterations + 1, num_steps), None
 
-def _begin(training: AgentTrainer | RayTrainer) -> Learning:
-    return _new_row(training.start(), training.config.num_seeds)
+        def report(_: None) -> None:
+            nonlocal row_began
+            bar.advance()
+            if loop.iteration % max(1, total // NUM_ROWS) == 0 or loop.iteration == total:
+                jax.block_until_ready(loop.state.statistics)
+                loop.update_seconds()
+                row = _log_row(loop, loop.seconds - row_began)
+                bar.show(f"success {100 * row['success']:.1f} %  {row['steps_per_second'] / 1e3:,.0f}k steps/s")
+                if outputs is not None and outputs.log is not None:
+                    outputs.log.write(row)
+                loop.state, row_began = loop.state._replace(statistics=blank, num_iterations=jnp.array(0)), loop.seconds
 
+        def save(agents: Agents, iteration: int) -> None:
+            done = dataclasses.replace(agents.best.config, num_iterations=iteration)  # people look there for it
+            dataclasses.replace(agents.best, config=done).save(Path(out or "."), overwrite=True)
 
-def _new_row(state: Any, num_seeds: int) -> Learning:
-    nothing = Statistics(*(jnp.zeros(num_seeds, int),) * 5, *(jnp.zeros(num_seeds),) * 4)
-    return Learning(state, nothing, jnp.array(0))
-
-
-def _learn(
-    training: AgentTrainer | RayTrainer,
-    loop: TrainingLoop[Learning],
-    out: str | os.PathLike[str] | None,
-    progress: bool | None,
-) -> Players:
-    total = training.config.num_iterations
-    every = max(1, total // NUM_ROWS)
-    since = _moment(training, loop)
-
-    def step(so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
-        try:
-            return _step(training, so_far, iteration)
-        except NobodyActsError:
-            loop.stop_if_requested(total)  # with what there was before this iteration
-            raise
-
-    def report(_: Statistics) -> None:
-        nonlocal since
-        bar.advance()
-        if loop.iteration % every == 0 or loop.iteration == total:
-            jax.block_until_ready(loop.state.happened)
-            loop.update_seconds()
-            now = _moment(training, loop)
-            _tell(loop, _rows(training, loop, now.steps_per_second(since)), bar)
-            loop.state, since = _new_row(loop.state.state, training.config.num_seeds), now
-
-    def save(players: Players, iteration: int) -> None:
-        done = dataclasses.replace(players.best.config, num_iterations=iteration)  # people look there for it
-        assert out is not None, "there are outputs"
-        dataclasses.replace(players.best, config=done).save(Path(out), overwrite=True)
-
-    with ProgressBar(total, loop.iteration, progress) as bar:
-        return loop.train(total, step, report, lambda state: _compared(training, state.state, bar.say), save)
-
-
-def _step(training: AgentTrainer | RayTrainer, so_far: Learning, iteration: int) -> tuple[Learning, Statistics]:
-    """Next state, with this iteration's statistics added to those since the last row; and these statistics."""
-    state, now = training.step(so_far.state, iteration)
-    happened = jax.tree.map(lambda a, b: a + b, so_far.happened, now)
-    return Learning(state, happened, so_far.num_iterations + 1), now
-
-
-class _Moment(NamedTuple):
-    seconds: float
-    steps: float
-    """Low-level steps of all seeds so far."""
-
-    def steps_per_second(self, since: "_Moment") -> float:
-        return (self.steps - since.steps) / max(self.seconds - since.seconds, 1e-9)
-
-
-def _moment(training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning]) -> _Moment:
-    return _Moment(run.seconds, training.config.num_seeds * training.num_steps(run.state.state, run.iteration))
-
-
-def _rows(training: AgentTrainer | RayTrainer, run: TrainingLoop[Learning], steps_per_second: float) -> list[LogRow]:
-    """Rows of the log for what happened since the last ones, one for each seed."""
-    found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), run.state.happened)
-    episodes = np.where(found.num_episodes > 0, found.num_episodes, np.nan)
-    # Where no option has ended, there was nothing to learn from, and nothing to say.
-    decisions = np.where(found.num_decisions > 0, found.num_decisions, np.nan)
-    learned = np.where(found.num_decisions > 0, float(run.state.num_iterations), np.nan)
-    return [
-        LogRow(
-            iteration=run.iteration,
-            seconds=round(run.seconds, 2),
-            seed=seed,
-            success=float((found.num_successes / episodes)[seed]),
-            reward=float((found.total_reward / episodes)[seed]),
-            steps=float(training.num_steps(run.state.state, run.iteration)),
-            steps_per_second=steps_per_second,
-            skill_share=float((found.num_skills / decisions)[seed]),
-            entropy=float((found.entropy / learned)[seed]),
-            baseline_loss=float((found.baseline_loss / learned)[seed]),
+        return loop.train(
+            total, step, report, lambda state: _choose_best(trainer.players(state.trainer), bar.say), save
         )
-        for seed in range(training.config.num_seeds)
+
+
+def _log_row(loop: TrainingLoop[RunState], seconds: float) -> dict[str, Any]:
+    """Row of the log for what happened since the last one, some seconds ago: means over seeds, and each `by_seed`.
+
+    success, reward  share of the episodes in which all tasks were done, and mean undiscounted reward of an episode
+    steps            low-level steps of one seed since the beginning, those inside of skills included
+    skill_share      share of skills among all options that were called
+    seed             number of the seed, from 0; in a mean, of the one with the most success
+    """
+    sums = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), loop.state.statistics)
+    episodes = np.where(sums.num_episodes > 0, sums.num_episodes, np.nan)
+    # Where no option has ended, there was nothing to learn from, and nothing to say.
+    decisions = np.where(sums.num_decisions > 0, sums.num_decisions, np.nan)
+    updated = np.where(sums.num_decisions > 0, float(loop.state.num_iterations), np.nan)
+    columns = {
+        "success": sums.num_successes / episodes,
+        "reward": sums.total_reward / episodes,
+        "skill_share": sums.num_skills / decisions,
+        "entropy": sums.entropy / updated,
+        "baseline_loss": sums.baseline_loss / updated,
+    }
+    shared = {"iteration": loop.iteration, "seconds": round(loop.seconds, 2), "steps": float(loop.state.num_steps)}
+    shared["steps_per_second"] = sums.num_steps.sum() / max(seconds, 1e-9)
+    by_seed = [
+        {"seed": seed, **shared, **{name: float(values[seed]) for name, values in columns.items()}}
+        for seed in range(len(episodes))
     ]
+    best = int(np.argmax(np.nan_to_num(columns["success"], nan=-1.0)))
+    return by_seed[best] | {name: float(np.mean(values)) for name, values in columns.items()} | {"by_seed": by_seed}
 
 
-def _tell(run: TrainingLoop[Any], rows: list[LogRow], bar: ProgressBar) -> None:
-    best = max(rows, key=lambda row: np.nan_to_num(row.success, nan=-1.0))
-    names = ("success", "reward", "skill_share", "entropy", "baseline_loss")
-    means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
-    average = LogRow(**(best._asdict() | means))
-    bar.show(average.in_words())
-    if run.outputs is not None and run.outputs.log is not None:
-        run.outputs.log.write(average._asdict() | {"by_seed": [row._asdict() for row in rows]})
-
-
-def _compared(training: AgentTrainer | RayTrainer, state: Any, say: Callable[[str], None]) -> Players:
-    """Agents of all seeds, of which that with the most success on levels for choosing is kept."""
-    players = training.players(state)
+def _choose_best(players: list[Player], say: Callable[[str], None]) -> Agents:
+    """Agents of all seeds, and the one with the most success on levels for choosing."""
     if len(players) == 1:
-        return Players(players, 0)
+        return Agents(players, players[0])
     success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
     order = sorted(range(len(players)), key=lambda seed: -success[seed])
     values = [f"{100 * success[seed]:.1f}" for seed in order]
@@ -281,23 +208,7 @@ def _compared(training: AgentTrainer | RayTrainer, state: Any, say: Callable[[st
         f"Kept seed {order[0]} of {len(players)}: success {values[0]} % on levels for choosing, the others "
         f"{', '.join(values[1:])}."
     )
-    return Players(players, order[0])
-
-
-def _changed(config: AgentConfig | None, settings: dict[str, Any]) -> AgentConfig:
-    if not (config is None or isinstance(config, AgentConfig)):
-        raise HierarchyError(
-            f"config is a {type(config).__name__}: pass an AgentConfig, or give settings one by one, such as "
-            'agent="low-level"; those in a dictionary as **settings.'
-        )
-    return (config or AgentConfig()).changed(settings)
-
-
-def _world(world: str | TaskWorld) -> TaskWorld:
-    found: Any = make_world(world) if isinstance(world, str) else world
-    if not (hasattr(found, "step") and hasattr(found, "num_types")):
-        raise HierarchyError(f"{world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")
-    return dataclasses.replace(found, max_steps=NUM_RL_STEPS) if isinstance(world, str) else found
+    return Agents(players, players[order[0]])
 
 
 def _fingerprint(model: Model | None) -> str:

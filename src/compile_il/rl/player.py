@@ -1,7 +1,4 @@
-"""An agent that has learned, with the options that it chooses among: the product of a training.
-
-How well an agent does on levels that it has never seen.
-"""
+"""Plays with a trained agent: evaluates it on unseen levels, chooses options one by one, saves and loads it."""
 
 import dataclasses
 import functools
@@ -21,10 +18,10 @@ from compile_il.config import TEST_SEED
 from compile_il.model import files as model_files
 from compile_il.model.files import AGENT_FOLDER, ModelError, fill_shapes, load_arrays, no_model, save_arrays
 from compile_il.model.model import Model
-from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, Choice
+from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, GreedyAgent
 from compile_il.rl.config import AgentConfig, HierarchyError
-from compile_il.rl.environment import Chooser, EnvState, OptionEnv, TaskWorld
-from compile_il.rl.options import Options, make_options, observation_of
+from compile_il.rl.environment import EnvState, OptionEnv, TaskWorld
+from compile_il.rl.options import make_options, observation_of
 from compile_il.worlds import WORLDS, GridWorld, make_world, name_of
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.world import key_of
@@ -32,16 +29,9 @@ from compile_il.worlds.world import key_of
 if TYPE_CHECKING:
     import gymnasium
 
-
-class Greedy(eqx.Module):
-    """Agent that no longer explores: it takes its most probable option."""
-
-    agent: Agent
-
-    def choose(self, situation: AgentInput, key: PRNGKeyArray) -> Choice:
-        """Most probable option in a situation; the key is not used."""
-        del key
-        return self.agent.choose_best(situation)
+FORMAT = 1
+"""Version of the files of agents, raised whenever older ones can no longer be read."""
+SKILLS_FOLDER = "skills"
 
 
 class EpisodeResult(NamedTuple):
@@ -59,42 +49,30 @@ class EpisodeResult(NamedTuple):
     """Number of skills among the options that were called."""
 
 
-def play(arena: OptionEnv, chooser: Chooser, level_index: Int[Array, ""], key: PRNGKeyArray) -> EpisodeResult:
-    """Plays one episode on one level of an arena."""
-    keys = jax.random.split(key, arena.world.max_steps + 1)
+@eqx.filter_jit
+def run_episodes(env: OptionEnv, agent: Agent | GreedyAgent, key: PRNGKeyArray) -> EpisodeResult:
+    """Runs one episode on each level of an environment."""
 
-    def tick(carry: tuple[EnvState, Any], key: PRNGKeyArray) -> tuple[tuple[EnvState, Any], EpisodeResult]:
-        now, over = carry
-        after, tick = arena.tick(chooser, now, key)
-        by_skill = now.decision.option >= arena.options.num_actions
+    def step(carry: tuple[EnvState, Any], key: PRNGKeyArray) -> tuple[tuple[EnvState, Any], EpisodeResult]:
+        state, over = carry
+        after, result = env.step(agent, state, key)
         row = EpisodeResult(
-            success=tick.success,
-            reward=jnp.where(tick.over, tick.episode_reward, 0.0),
+            success=result.success,
+            reward=jnp.where(result.over, result.episode_reward, 0.0),
             num_steps=jnp.array(1),
-            num_decisions=tick.ended.astype(int),
-            num_skills=(tick.ended & by_skill).astype(int),
+            num_decisions=result.ended.astype(int),
+            num_skills=(result.ended & (state.decision.option >= env.options.num_actions)).astype(int),
         )
         counted: EpisodeResult = jax.tree.map(lambda leaf: jnp.where(over, jnp.zeros_like(leaf), leaf), row)
-        return (after, over | tick.over), counted
+        return (after, over | result.over), counted
 
-    start = arena.begin_on(level_index, chooser, keys[0]), jnp.array(False)
-    _, rows = jax.lax.scan(tick, start, keys[1:])
-    total: EpisodeResult = jax.tree.map(jnp.sum, rows)
-    return total._replace(success=total.success > 0)
+    def run(level_index: Int[Array, ""], key: PRNGKeyArray) -> EpisodeResult:
+        keys = jax.random.split(key, env.world.max_steps + 1)
+        _, rows = jax.lax.scan(step, (env.start_on(level_index, agent, keys[0]), jnp.array(False)), keys[1:])
+        total: EpisodeResult = jax.tree.map(jnp.sum, rows)
+        return total._replace(success=total.success > 0)
 
-
-@eqx.filter_jit
-def play_all(arena: OptionEnv, chooser: Chooser, key: PRNGKeyArray) -> EpisodeResult:
-    """Plays one episode on each level of an arena."""
-    keys = jax.random.split(key, arena.num_levels)
-    return jax.vmap(functools.partial(play, arena, chooser))(jnp.arange(arena.num_levels), keys)
-
-
-FORMAT = 1
-"""Version of the files of agents, raised whenever older ones can no longer be read."""
-
-
-SKILLS_FOLDER = "skills"
+    return jax.vmap(run)(jnp.arange(env.num_levels), jax.random.split(key, env.num_levels))
 
 
 class PlayerScores(NamedTuple):
@@ -114,11 +92,11 @@ class PlayerScores(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Player:
-    """An agent that has learned.
+    """A trained agent with the options that it chooses among.
 
     Args:
       agent: its networks.
-      config: the settings it learned with.
+      config: the settings that it was trained with.
       world: where it acts; None where that is no world of this package.
       model: whose skills it calls; None where it has none.
     """
@@ -129,13 +107,13 @@ class Player:
     model: Model | None
 
     def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = True) -> PlayerScores:
-        """Plays one episode on each of some levels that no training has seen.
+        """Runs one episode on each of some levels that no training has seen.
 
         Args:
-          num_levels: number of levels, one episode on each.
+          num_levels: number of levels.
           seed: seed of the levels and of the options that are drawn.
-          sample: whether options are drawn with the agent's probabilities, as while it learned. Else the most probable
-            one is called; an agent that always does the same in the same place may never get away from it.
+          sample: whether options are drawn with the agent's probabilities, as in training. Else the most probable one
+            is called; an agent that always does the same in the same place may never get away from it.
         """
         if self.world is None:
             raise HierarchyError(
@@ -144,16 +122,15 @@ class Player:
         if isinstance(num_levels, bool) or not isinstance(num_levels, int | np.integer) or num_levels < 1:
             raise HierarchyError(f"num_levels is {num_levels!r}: use a whole number, at least 1.")
         options = make_options(self.config.agent, self.world, self.model)
-        levels = draw_levels(self.world, key_of(seed), num_levels)
-        arena = make_arena(self.config, self.world, options, levels)
-        chooser: Chooser = self.agent if sample else Greedy(self.agent)
-        games = jax.tree.map(np.asarray, play_all(arena, chooser, key_of(seed)))
+        env = OptionEnv(options, draw_levels(self.world, key_of(seed), num_levels), self.world, self.config)
+        agent = self.agent if sample else GreedyAgent(self.agent)
+        episodes = jax.tree.map(np.asarray, run_episodes(env, agent, key_of(seed)))
         return PlayerScores(
-            success=float(games.success.mean()),
-            reward=float(games.reward.mean()),
-            num_steps=float(games.num_steps.mean()),
-            num_decisions=float(games.num_decisions.mean()),
-            skill_share=float(games.num_skills.sum() / games.num_decisions.sum()),
+            success=float(episodes.success.mean()),
+            reward=float(episodes.reward.mean()),
+            num_steps=float(episodes.num_steps.mean()),
+            num_decisions=float(episodes.num_decisions.mean()),
+            skill_share=float(episodes.num_skills.sum() / episodes.num_decisions.sum()),
         )
 
     def choose(
@@ -164,15 +141,13 @@ class Player:
         kind: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> int:
-        """The option that the agent chooses, by its number: first the environment's actions, then the skills.
-
-        `compile_il.rl.skill_env.SkillEnv` runs what it chooses.
+        """Chooses an option, by its number: first the environment's actions, then the skills, as `SkillEnv` runs them.
 
         Args:
           observation: what is seen.
           tasks: the object types of the tasks that remain, the current one first; environments without have one.
           kind: type of the tasks, "visit" or "pickup"; by default that of the agent's world.
-          rng: draws the option with the agent's probabilities, as while it learned; None for the most probable one.
+          rng: draws the option with the agent's probabilities, as in training; None for the most probable one.
         """
         if np.shape(observation) != self.agent.observation_shape:
             raise HierarchyError(
@@ -182,17 +157,17 @@ class Player:
         kind = getattr(self.world, "kind", TASK_KINDS[0]) if kind is None else kind
         if kind not in TASK_KINDS:
             raise HierarchyError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
-        remaining, num_types = np.asarray(tasks), self.agent.shapes["num_types"]
-        whole = np.issubdtype(remaining.dtype, np.integer) and remaining.ndim == 1 and remaining.size
-        if not whole or not ((remaining >= 0) & (remaining < num_types)).all():
+        remaining, num_types = np.asarray(tasks), self.agent.num_types
+        valid = np.issubdtype(remaining.dtype, np.integer) and remaining.ndim == 1 and remaining.size
+        if not valid or not ((remaining >= 0) & (remaining < num_types)).all():
             raise HierarchyError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
-        told = [*remaining.tolist(), *[NO_TASK] * self.agent.num_told][: self.agent.num_told]
-        given = (jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(told, jnp.int32))
-        probs = np.asarray(_option_probs(self.agent, AgentInput(*given)), np.float64)
+        padded = pad_tasks(remaining.tolist(), self.agent.num_input_tasks)
+        inputs = AgentInput(jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(padded))
+        probs = np.asarray(_option_probs(self.agent, inputs), np.float64)
         return int(probs.argmax() if rng is None else rng.choice(len(probs), p=probs / probs.sum()))
 
     def make_env(self, render_mode: Literal["rgb_array", "ansi"] | None = None) -> "gymnasium.Env[Any, Any]":
-        """The agent's world as a Gymnasium environment, whose actions are the options that `choose` numbers."""
+        """Makes a Gymnasium environment of the agent's world, whose actions are the options that `choose` numbers."""
         from compile_il.rl.skill_env import SkillEnv
         from compile_il.worlds.gym import env_of
 
@@ -204,15 +179,24 @@ class Player:
         return SkillEnv(env, self.model, discount=self.config.discount, max_steps=self.config.max_skill_steps)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes `agent/` and, where it has some, `skills/` into a folder; `load_player` reads them.
+        """Writes `agent/` and, where there are some, `skills/` into a folder; `load_player` reads them.
 
         Args:
           folder: where to write.
-          overwrite: whether an agent that is there may be replaced.
+          overwrite: whether an agent in the folder may be replaced.
         """
-        target = Path(folder)
-        world = _describe(self.world)
-        description = {"format": FORMAT, "settings": self.config.to_json(), "world": world, "shapes": self.agent.shapes}
+        target, world, name = Path(folder), None, name_of(self.world)
+        if name is not None:  # a file cannot bring others back
+            options = {field.name: getattr(self.world, field.name) for field in dataclasses.fields(WORLDS[name])}
+            options.pop("kind", None)
+            world = {"name": name, "options": options}
+        shapes = {
+            "observation_shape": list(self.agent.observation_shape),
+            "num_types": self.agent.num_types,
+            "num_told": self.agent.num_input_tasks,
+            "num_options": self.agent.policy.weight.shape[0],
+        }
+        description = {"format": FORMAT, "settings": self.config.to_json(), "world": world, "shapes": shapes}
         if self.model is not None:
             self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
         save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
@@ -220,8 +204,13 @@ class Player:
 
 
 @eqx.filter_jit
-def _option_probs(agent: Agent, situation: AgentInput) -> Array:
-    return jax.nn.softmax(agent(situation).logits)
+def _option_probs(agent: Agent, inputs: AgentInput) -> Array:
+    return jax.nn.softmax(agent(inputs).logits)
+
+
+def pad_tasks(tasks: Sequence[int], num_tasks: int) -> NDArray[np.int32]:
+    """First `num_tasks` of a list of tasks, `NO_TASK` behind its end."""
+    return np.array([*tasks, *[NO_TASK] * num_tasks][:num_tasks], np.int32)
 
 
 def load_player(folder: str | os.PathLike[str]) -> Player:
@@ -231,14 +220,19 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
         raise ModelError(f"{folder} holds no agent: give the folder of a run of `compile-il rl` that has ended.")
     description, arrays = load_arrays(place, FORMAT)
     try:
-        config = AgentConfig.from_json(description["settings"])
-        world = _world_of(description["world"])
+        config, options, shapes = (description[name] for name in ("settings", "world", "shapes"))
+        config = AgentConfig.from_json(config)
+        world = None if options is None else cast(TaskWorld, make_world(options["name"], **options["options"]))
         model = None if config.agent == "low-level" else model_files.load(Path(folder) / SKILLS_FOLDER)
-        make = _maker_of(config, description["shapes"]) if world is None else agent_maker(config, world, model)
-        shapes = eqx.filter_eval_shape(make, key=key_of(0))
+        if world is None:
+            shapes = shapes | {"observation_shape": tuple(shapes["observation_shape"])}
+            make = functools.partial(Agent, config, num_input_tasks=shapes.pop("num_told"), **shapes)
+        else:
+            make = agent_maker(config, world, model)
+        agent = eqx.filter_eval_shape(make, key=key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise error if isinstance(error, ModelError) else no_model(place, error) from error
-    return Player(fill_shapes(shapes, arrays, place), config, world, model)
+    return Player(fill_shapes(agent, arrays, place), config, world, model)
 
 
 def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "functools.partial[Agent]":
@@ -248,36 +242,6 @@ def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "
         config,
         observation_shape=observation_of(world).shape,
         num_types=world.num_types,
-        num_told=num_told(config, world),
+        num_input_tasks=config.num_input_tasks(world.num_tasks),
         num_options=make_options(config.agent, world, model).num_options,
     )
-
-
-def make_arena(config: AgentConfig, world: TaskWorld, options: Options, levels: Any) -> OptionEnv:
-    """Arena in which an agent with these settings acts: world, levels and options."""
-    return OptionEnv(options, levels, world, config.discount, num_told(config, world), config.max_skill_steps)
-
-
-def num_told(config: AgentConfig, world: TaskWorld) -> int:
-    """Number of tasks that an agent is told of: all of a list for "bc", else the current one only."""
-    return world.num_tasks if config.agent == "bc" else 1
-
-
-def _describe(world: TaskWorld | None) -> dict[str, Any] | None:
-    """A world of this package by its name and options; None for others, which a file cannot bring back."""
-    name = name_of(world)
-    if name is None:
-        return None
-    options = {field.name: getattr(world, field.name) for field in dataclasses.fields(WORLDS[name])}
-    options.pop("kind", None)
-    return {"name": name, "options": options}
-
-
-def _world_of(description: dict[str, Any] | None) -> TaskWorld | None:
-    if description is None:
-        return None
-    return cast(TaskWorld, make_world(description["name"], **description["options"]))
-
-
-def _maker_of(config: AgentConfig, shapes: dict[str, Any]) -> "functools.partial[Agent]":
-    return functools.partial(Agent, config, **shapes | {"observation_shape": tuple(shapes["observation_shape"])})

@@ -1,9 +1,9 @@
-"""Skills as actions of any Gymnasium environment, for any library of reinforcement learning.
+"""Offers skills as actions of any Gymnasium environment, for any library of reinforcement learning.
 
 An action of the wrapped environment is a number: first those of the environment itself, where they are numbers and
-skills are not to do everything, then one for each skill, which runs until it stops by itself or the episode ends. To a
-library that knows nothing of options, either is one step: its reward is Σ γ^i r_i over what happened inside, and `info`
-says how many steps that were, γ to their power and Σ r_i, for learners that know what to do with it.
+skills are not to do everything, then one for each skill, which runs until it stops by itself or the episode ends. To
+other libraries, either is one step: its reward is Σ γ^i r_i over what happened inside, and `info` says how many steps
+that were, γ to their power and Σ r_i, for learners that know what to do with it.
 """
 
 import numbers
@@ -19,7 +19,7 @@ from compile_il.data.spaces import check_observation
 from compile_il.model.model import Model
 from compile_il.model.running import RunningSkill
 from compile_il.rl.config import HierarchyError
-from compile_il.rl.options import refuse_no_model, refuse_others
+from compile_il.rl.options import check_model, check_same_world
 from compile_il.worlds.gym import WorldEnv
 
 
@@ -48,12 +48,18 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     ):
         super().__init__(env)
         self.model, self.discount, self.max_steps, self._see = model, discount, max_steps, see
-        _check(env, model, discount, max_steps)
-        discrete = isinstance(env.action_space, spaces.Discrete)
-        self.num_actions = model.skills.space.num_actions if discrete and not skills_only else 0
-        """Number of actions of the environment itself, which come before skills; 0 if they are left out."""
+        check_model(model)
+        _check_actions(env.action_space, model)
+        if not isinstance(discount, numbers.Real) or not 0 < discount <= 1:
+            raise HierarchyError(f"discount is {discount!r}: use a number above 0 and up to 1.")
+        whole = isinstance(max_steps, numbers.Integral) and not isinstance(max_steps, bool)
+        if max_steps is not None and (not whole or max_steps < 1):
+            raise HierarchyError(f"max_steps is {max_steps!r}: use a whole number, at least 1, or None.")
         if see is np.asarray and isinstance(env.unwrapped, WorldEnv):
-            refuse_others(model, env.unwrapped.world)
+            check_same_world(model, env.unwrapped.world)
+        discrete = isinstance(env.action_space, spaces.Discrete)
+        self.num_actions: int = model.skills.space.num_actions if discrete and not skills_only else 0
+        """Number of actions of the environment itself, which come before skills; 0 if they are left out."""
         self.action_space = spaces.Discrete(self.num_actions + model.config.num_skills)
         self._running: RunningSkill | None = None
 
@@ -83,15 +89,15 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             discount, num_steps = discount * self.discount, num_steps + 1
             done = self._running.arrive(np.array(taken), self._look(observation))
             over = terminated or truncated or skill < 0 or done or num_steps == self.max_steps
-        about = {"num_steps": num_steps, "discount": discount, "total_reward": total}
-        return observation, earned, terminated, truncated, info | about
+        info = info | {"num_steps": num_steps, "discount": discount, "total_reward": total}
+        return observation, earned, terminated, truncated, info
 
     def _act(self, running: RunningSkill) -> Any:
         """Next action of a running skill, in the form that the environment takes."""
-        taken, space = running.act(), self.env.action_space
+        action, space = running.act(), self.env.action_space
         if not isinstance(space, spaces.Box):
-            return int(taken)
-        return np.clip(taken, space.low, space.high).astype(space.dtype)
+            return int(action)
+        return np.clip(action, space.low, space.high).astype(space.dtype)
 
     def _look(self, observation: Any) -> NDArray[Any]:
         seen = self._see(observation)
@@ -105,29 +111,15 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return seen
 
 
-def _check(env: gymnasium.Env[Any, Any], model: Model, discount: float, max_steps: int | None) -> None:
-    """Refuses environments, models and settings that do not go together."""
-    refuse_no_model(model)
-    if model.config.codes == "gaussian":
-        raise HierarchyError('Gaussian codes have no numbers to choose among: train with codes="categorical".')
-    _check_actions(env.action_space, model)
-    if not isinstance(discount, numbers.Real) or not 0 < discount <= 1:
-        raise HierarchyError(f"discount is {discount!r}: use a number above 0 and up to 1.")
-    whole = isinstance(max_steps, numbers.Integral) and not isinstance(max_steps, bool)
-    if max_steps is not None and (not whole or max_steps < 1):
-        raise HierarchyError(f"max_steps is {max_steps!r}: use a whole number, at least 1, or None.")
-
-
 def _check_actions(actions: spaces.Space[Any], model: Model) -> None:
-    """Refuses environments that do not take the actions that a model's skills give."""
+    """Refuses environments that do not take the actions of a model's skills."""
     numbered = isinstance(actions, spaces.Discrete) and actions.start == 0
     flat = isinstance(actions, spaces.Box) and len(actions.shape) == 1 and np.issubdtype(actions.dtype, np.floating)
     if not numbered and not flat:
         raise HierarchyError(
             f"The environment's actions are {actions}: skills give discrete ones, numbered from 0, or vectors in a box."
         )
-    space = model.skills.space
-    width = spaces.flatdim(actions)
+    space, width = model.skills.space, spaces.flatdim(actions)
     theirs = f"{width} actions" if numbered else f"actions of width {width}"
     ours = f"{space.num_actions} actions" if space.num_actions else f"actions of width {space.action_dim}"
     if theirs != ours:
