@@ -30,7 +30,7 @@ from compile_il.inference.exact.priors import point_mass
 from compile_il.inference.exact.segment_scores import score_segments
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
-from compile_il.training.feeds import WorldFeed
+from compile_il.training.feeds import WorldBatches
 from compile_il.training.sources import TRAINING_STEPS, make_source
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import draw_batch
@@ -123,7 +123,7 @@ def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
 
 def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """The networks that look at frames, the passes of recognition, and those of termination."""
-    num_segments = trainer.resolved.expected_segments
+    num_segments = trainer.config.resolved().expected_segments
 
     def frames(skills: Any, batch: Any) -> Any:
         read = skills.read(batch)
@@ -158,8 +158,8 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
         source = source._replace(max_length=TRAINING_STEPS)  # the paper's T, which no sample of demonstrations reaches
     world, seeds = source.world, config.num_seeds
     trainer = Trainer(config, source)
-    assert isinstance(trainer.feed, WorldFeed), "its source is a world"
-    num_frames = trainer.feed.num_frames
+    assert isinstance(trainer.batches, WorldBatches), "its source is a world"
+    num_frames = trainer.batches.num_frames
     state = [trainer.start()]
     calls = iter(range(10**9))
     on_device = jax.default_backend() != "cpu"
@@ -181,7 +181,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
-    losses = engine_of(trainer.resolved).make_losses(trainer.resolved, trainer.rate)
+    losses = engine_of(trainer.config.resolved()).make_losses(trainer.config.resolved(), trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
     steps = [milliseconds_in_a_row(whole, warm_up, repeats) for _ in range(4)]

@@ -13,9 +13,11 @@ from scipy.stats import hypergeom
 
 from compile_il.config import Config
 from compile_il.data.batch import (
+    Batch,
     Bucket,
     alike_in_length,
     batch_of,
+    batches_by_bucket,
     frame_budget,
     make_buckets,
     most_among,
@@ -24,7 +26,7 @@ from compile_il.data.batch import (
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss
-from compile_il.training.feeds import DataFeed, Group, groups_of
+from compile_il.training.feeds import DatasetBatches
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from tests.inference.exact.small import SMALL, model_for
@@ -88,27 +90,25 @@ def test_a_bucket_is_too_small_once_in_a_billion(num_chosen: int, num_all: int, 
 @given(
     st.lists(st.integers(1, 9) | st.integers(100, 120), min_size=2, max_size=20), st.integers(1, 6), st.integers(0, 9)
 )
-def test_every_demonstration_of_a_batch_is_in_one_group(lengths: list[int], batch_size: int, seed: int) -> None:
+def test_every_demonstration_of_a_batch_is_in_one_bucket(lengths: list[int], batch_size: int, seed: int) -> None:
     demos, batch_size = demos_of(lengths), min(batch_size, len(lengths))
     longest = max(lengths)
-    rooms = make_buckets(demos.lengths, batch_size, 1, QUADRATIC)
+    buckets = make_buckets(demos.lengths, batch_size, 1, QUADRATIC)
     if min(lengths) < longest:
-        rooms = [
+        buckets = [
             Bucket(0, longest - 1, batch_size, frame_budget(demos.lengths, batch_size)),
             Bucket(longest - 1, longest, batch_size, batch_size * (longest + 1)),
         ]
     rng = np.random.default_rng(seed)
     chosen = [rng.choice(len(demos), batch_size, replace=False) for _ in range(2)]
     found: list[dict[int, np.ndarray]] = [{}, {}]
-    for groups in groups_of(demos, chosen, rooms):
-        assert len({jax.tree.map(np.shape, group) for group in groups}) == 1
-        for group, rows in zip(groups, found, strict=True):
-            batch = group.batch
-            places = np.arange(batch_size) if group.places is None else group.places
-            for place, first, length, fits in zip(places, batch.first, batch.lengths, batch.fits, strict=True):
+    for stacked in batches_by_bucket(demos, chosen, buckets):
+        for i, rows in enumerate(found):
+            batch = Batch(*(field[i] for field in stacked))
+            for row, first, length, fits in zip(batch.rows, batch.first, batch.lengths, batch.fits, strict=True):
                 if fits:
-                    assert place not in rows
-                    rows[int(place)] = np.asarray(batch.frames[first : first + length + 1])
+                    assert row not in rows
+                    rows[int(row)] = np.asarray(batch.frames[first : first + length + 1])
     for indices, rows in zip(chosen, found, strict=True):
         assert sorted(rows) == list(range(batch_size))
         for place, index in enumerate(indices):
@@ -123,41 +123,40 @@ def test_training_does_not_depend_on_buckets() -> None:
     config = Config(num_segments=None, **SIZES)
     source = make_source(demos_of(), config)
     apart, together = Trainer(config, source), Trainer(config, source)
-    assert isinstance(apart.feed, DataFeed)
-    assert isinstance(together.feed, DataFeed)
-    assert [room.up_to for room in apart.feed.rooms] == [8, 60]
-    together.feed.rooms = [Bucket(0, 60, 4, frame_budget(source.demos.lengths, 4))]
-    num_rooms = set()
+    assert isinstance(apart.batches, DatasetBatches)
+    assert isinstance(together.batches, DatasetBatches)
+    assert [bucket.up_to for bucket in apart.batches.buckets] == [8, 60]
+    together.batches.buckets = [Bucket(0, 60, 4, frame_budget(source.demos.lengths, 4))]
+    num_buckets = set()
     for iteration in range(4):
-        num_rooms.add(len(apart.feed.batches(iteration).block))
+        num_buckets.add(len(apart.batches.draw(iteration)))
         results = [trainer.step(trainer.start(), iteration) for trainer in (apart, together)]
         leaves = [jax.tree.leaves((loss, state.optimiser[0].mu)) for state, loss in results]
         for one, other in zip(*leaves, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    assert num_rooms == {1, 2}
+    assert num_buckets == {1, 2}
 
 
-def test_noise_is_that_of_the_place_in_the_batch() -> None:
-    """Relaxed losses, with their samples, are those of each demonstration by itself with the key of its place."""
+def test_noise_is_that_of_the_row_in_the_batch() -> None:
+    """Relaxed losses, with their samples, are those of each demonstration by itself with the key of its row."""
     config = Config(inference="relaxed", **SIZES | {"num_seeds": 1})
     demos = demos_of((60, 5, 6, 7, 5, 8, 6, 5, 6, 7))
     trainer = Trainer(config, make_source(demos, config))
-    rooms = make_buckets(demos.lengths, 4, 1, engine_of(config).cost_of(config))
-    assert [room.up_to for room in rooms] == [8, 60]
-    rows = np.array([3, 0, 5, 8])
+    buckets = make_buckets(demos.lengths, 4, 1, engine_of(config).cost_of(config))
+    assert [bucket.up_to for bucket in buckets] == [8, 60]
+    chosen = np.array([3, 0, 5, 8])
     keys = jax.random.split(jax.random.key(0), (1, 1, 4))
-    apart = tuple(groups[0] for groups in groups_of(demos, [rows], rooms))
+    apart = batches_by_bucket(demos, [chosen], buckets)
     assert len(apart) == 2
-    alone = tuple(
-        Group(batch_of(demos[[row]], 64, 60 if row == 0 else 8), np.array([place])) for place, row in enumerate(rows)
-    )
+    alone = [batch_of(demos[[index]], 64, 60 if index == 0 else 8) for index in chosen]
+    alone = [batch._replace(rows=np.array([row])) for row, batch in enumerate(alone)]
 
     @jax.jit
-    def loss(groups: tuple[Group, ...]) -> Loss:
-        leading = jax.tree.map(lambda leaf: leaf[None, None], groups)
-        return trainer._gradients(trainer.start().params, leading, keys, iteration=jnp.array(0))[0]
+    def loss(batches: tuple[Batch, ...]) -> Loss:
+        return trainer._gradients(trainer.start().params, batches, keys, iteration=jnp.array(0))[0]
 
-    found, expected = loss(apart), loss(alone)
+    found = loss(jax.tree.map(lambda leaf: leaf[None], apart))
+    expected = loss(jax.tree.map(lambda leaf: leaf[None, None], tuple(alone)))
     np.testing.assert_allclose(found.total, expected.total, rtol=1e-5)
     for name, value in expected.terms.items():
         np.testing.assert_allclose(found.terms[name], value, rtol=1e-5, err_msg=name)

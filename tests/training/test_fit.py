@@ -27,7 +27,7 @@ from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.evaluate import evaluate
 from compile_il.model.files import ModelError, load
 from compile_il.model.model import Model
-from compile_il.training.feeds import Group, WorldFeed
+from compile_il.training.feeds import WorldBatches
 from compile_il.training.fit import HeldOutScores, best_of, fit, score_seeds
 from compile_il.training.log import EVENTS_FOLDER, read_log
 from compile_il.training.loop import Stopped, TrainingError
@@ -175,8 +175,8 @@ GRIDS = dataclasses.replace(SMALL, num_segments=2, num_seeds=2)
 def losses_of(config: Config, ahead: int = 1) -> np.ndarray:
     """The first four losses on small grids."""
     trainer = Trainer(config, make_source(GridWorld(num_tasks=2, num_objects=2, size=5, max_steps=12), config))
-    assert isinstance(trainer.feed, WorldFeed)
-    trainer.feed.ahead = ahead
+    assert isinstance(trainer.batches, WorldBatches)
+    trainer.batches.ahead = ahead
     state, losses = trainer.start(), []
     for iteration in range(4):
         state, loss = trainer.step(state, iteration)
@@ -396,7 +396,7 @@ def test_a_demonstration_without_a_segmentation_teaches_nothing() -> None:
 
     @jax.jit
     def gradients(params: Any, batch: Batch) -> Any:
-        return trainer._gradients(params, (Group(batch, None),), keys, iteration=jnp.array(0))
+        return trainer._gradients(params, (batch,), keys, iteration=jnp.array(0))
 
     short = batch._replace(lengths=batch.lengths.copy())
     short.lengths[0, 0, 3] = 2  # steps, of three segments

@@ -7,7 +7,7 @@ at most one small bucket for what is longer; results are the same, since no demo
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -49,6 +49,8 @@ class Batch(NamedTuple):
     code_labels: Int[AnyArray, "B T"]
     segment_codes: Int[AnyArray, "B listed"]
     """Codes of segments in order, or `UNKNOWN`, then `NO_SEGMENT`; of width zero without labels of this kind."""
+    rows: Int[AnyArray, " B"]
+    """Index of each demonstration among those that were drawn together, which says what noise is drawn for it."""
 
 
 def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
@@ -92,6 +94,7 @@ def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
         boundary_labels=_padded_labels(demos, "boundaries", max_length),
         code_labels=_padded_labels(demos, "codes", max_length),
         segment_codes=_padded_segment_codes(demos, max_length),
+        rows=np.arange(len(demos), dtype=np.int32),
     )
 
 
@@ -199,6 +202,39 @@ def make_buckets(lengths: NDArray[np.integer], batch_size: int, num_shares: int,
         Bucket(0, usual, share_size, frame_budget(lengths[~is_long], share_size)),
         Bucket(usual, longest, num_long, frame_budget(lengths[is_long], num_long)),
     ]
+
+
+def batches_by_bucket(
+    demos: Demonstrations, chosen: Sequence[NDArray[np.integer]], buckets: Sequence[Bucket]
+) -> tuple[Batch, ...]:
+    """Makes several batches at once, stacked, and split into the buckets that any of them needs.
+
+    Args:
+      demos: all demonstrations.
+      chosen: indices of the demonstrations of each batch.
+      buckets: demonstrations of one bucket keep their order; those beyond its rows are left out.
+    """
+    shortest, batches = int(demos.lengths.argmin()), []
+    for bucket in buckets:
+        places = [bucket.places(demos.lengths[rows])[: bucket.num_rows] for rows in chosen]
+        if any(map(len, places)):
+            parts = [
+                _fill_bucket(demos[rows[some] if len(some) else [shortest]], some, bucket)
+                for rows, some in zip(chosen, places, strict=True)
+            ]
+            batches.append(jax.tree.map(lambda *leaves: np.stack(leaves), *parts))
+    return tuple(batches)
+
+
+def _fill_bucket(demos: Demonstrations, places: NDArray[np.intp], bucket: Bucket) -> Batch:
+    """Makes a batch of the bucket's size, whose other rows repeat the first demonstration and do not count (`fits`).
+
+    Repeats come last, so that for gradients frames lie one after the other (`to_padded`).
+    """
+    batch = batch_of(demos, bucket.num_frames, bucket.up_to)
+    batch = pick(batch, rows_filled_up(len(demos), bucket.num_rows))
+    rows = np.pad(places, (0, bucket.num_rows - len(places))).astype(np.int32)
+    return batch._replace(fits=batch.fits & (np.arange(bucket.num_rows) < len(places)), rows=rows)
 
 
 def to_padded(scores: Any, batch: Batch, max_length: int) -> Any:

@@ -114,7 +114,8 @@ def _train(
     with ProgressBar(total, loop.iteration, progress) as bar:
         if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
-        if trainer.source.world is None and (number := trainer.resolved.num_segments) is not None:
+        number = trainer.config.resolved(trainer.source.segment_counts).num_segments
+        if trainer.source.world is None and number is not None:
             bar.say(f"Each demonstration is cut into {number} segments (num_segments).")
         return loop.train(total, trainer.step, report, lambda state: _best(trainer, state, bar.say), save)
 

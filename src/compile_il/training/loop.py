@@ -17,7 +17,7 @@ from rich.table import Column
 
 from compile_il.config import CompileError
 from compile_il.training.checkpoints import Checkpoint
-from compile_il.training.devices import any_host
+from compile_il.training.devices import hosts_where
 from compile_il.training.runs import RunOutputs
 
 AGREE_EVERY = 50
@@ -186,7 +186,7 @@ class TrainingLoop(Generic[State]):
         """Saves and raises `Stopped` if asked to; several processes, which must stop together, agree now and then."""
         requested = self.request is not None and self.request.requested
         if self.request is not None and jax.process_count() > 1:
-            requested = self.iteration % AGREE_EVERY == 0 and any_host(requested)
+            requested = self.iteration % AGREE_EVERY == 0 and bool(hosts_where(requested))
         if requested:
             self._save()
             raise Stopped(self.iteration, total)

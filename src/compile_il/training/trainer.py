@@ -1,4 +1,4 @@
-"""The training step: one compiled program for all seeds, whose state is all that a checkpoint must remember."""
+"""Updates all seeds of a training in one compiled step, whose state is all that a checkpoint must hold."""
 
 import collections
 import functools
@@ -19,8 +19,8 @@ from compile_il.data.spaces import scaling_of
 from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss, is_impossible
 from compile_il.model.model import Model
-from compile_il.training.devices import SHARES, local_copy, make_mesh, replicate
-from compile_il.training.feeds import Block, Sizes, make_feed
+from compile_il.training.devices import SHARES, local_copy, make_mesh, place
+from compile_il.training.feeds import Batches, DatasetBatches, WorldBatches
 from compile_il.training.sources import Source
 from compile_il.worlds import name_of
 from compile_il.worlds.world import key_of
@@ -43,25 +43,27 @@ class Trainer:
     state, its number and the settings only, so training can stop and go on anywhere.
 
     Args:
-      config: the settings, as given; `resolved` are those that they come to with this source.
+      config: the settings as given, which are resolved for this source.
       source: where batches come from; see `compile_il.training.sources.make_source`.
     """
 
     def __init__(self, config: Config, source: Source):
-        self.config, self.source = config, source
-        self.resolved = config.resolved(source.segment_counts)
+        self.config, self.source, resolved = config, source, config.resolved(source.segment_counts)
+        engine = engine_of(config)
         self.rate = config.duration_rate or expected_length(config, source)
         first_key, batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
-        engine = engine_of(config)
-        make = functools.partial(engine.make_skills, self.resolved, source.space, scaling_of(source.demos))
+        make = functools.partial(engine.make_skills, resolved, source.space, scaling_of(source.demos))
         keys = jax.random.split(first_key, config.num_seeds)
         self._params, self._static = eqx.partition(_make_once(eqx.filter_vmap(make), keys), eqx.is_inexact_array)
-        self._losses = engine.make_losses(self.resolved, self.rate)
+        self._losses = engine.make_losses(resolved, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
-        sizes = Sizes(config.num_seeds, self.batch_size, self.mesh)
-        self.feed = make_feed(self.resolved, source, sizes, batch_key)
+        self.batches: Batches
+        if source.world is not None:
+            self.batches = WorldBatches(resolved, source, self.batch_size, self.mesh, batch_key)
+        else:
+            self.batches = DatasetBatches(resolved, source, self.batch_size, self.mesh)
         self._step = jax.jit(self._train_step, donate_argnums=0)
         # Simulated devices share a pool of threads. With several steps begun, one step's sum over devices can wait for
         # a thread that another step's sum has, and that one for it.
@@ -74,27 +76,24 @@ class Trainer:
         return self.place(Trained(params, jax.jit(jax.vmap(self.optimiser.init))(params)))
 
     def place(self, state: Trained) -> Trained:
-        """Replicates a state that this host has on all devices that train."""
-        return replicate(self.mesh, state) if self.mesh.size > 1 else state
+        """Copies a state that this host has to all devices that train."""
+        placed: Trained = place(self.mesh, state)
+        return placed
 
     def step(self, state: Trained, iteration: int) -> tuple[Trained, Loss]:
         """Updates every seed once, each with its own batch, which depends on the iteration and on nothing before.
 
         The loss that it returns is that before the update, with one value for each seed.
         """
-        return self._begun(self._step(state, *self.feed.batches(iteration), iteration))
-
-    def _begun(self, found: tuple[Trained, Loss]) -> tuple[Trained, Loss]:
-        """Returns what a step gave, after waiting until few enough steps are under way."""
-        self._unawaited.append(found[1])
+        state, loss = self._step(state, self.batches.draw(iteration), iteration)
+        self._unawaited.append(loss)
         while len(self._unawaited) > self._under_way:
             jax.block_until_ready(self._unawaited.popleft())
-        return found
+        return state, loss
 
     def _train_step(
-        self, state: Trained, block: Block, index: Int[Array, ""] | int, iteration: Int[Array, ""] | int
+        self, state: Trained, batches: tuple[Batch, ...], iteration: Int[Array, ""] | int
     ) -> tuple[Trained, Loss]:
-        batches = jax.tree.map(lambda leaf: leaf[index], block)
         keys = jax.random.split(jax.random.fold_in(self.noise_key, iteration), self.config.num_seeds)
         keys = jax.vmap(lambda key: jax.random.split(key, self.batch_size))(keys)
         keys = keys.reshape(-1, self.mesh.size, self.batch_size // self.mesh.size)
@@ -115,21 +114,28 @@ class Trainer:
     def _gradients(
         self,
         params: Any,
-        batches: Block,
+        batches: tuple[Batch, ...],
         keys: Key[Array, "seeds share B"],
         *,
         iteration: Int[Array, ""],
         axis_name: str | None = None,
     ) -> tuple[Loss, Any]:
-        """Mean loss of each seed and its gradient, from this device's share and those of the others."""
+        """Mean loss of each seed and its gradient, from this device's share and those of the others.
 
-        def total(params: Any, groups: Block, keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
+        Demonstrations that do not fit into the batch do not count, nor those without a possible segmentation: a world
+        now and then makes one with fewer steps than segments.
+        """
+
+        def total(params: Any, batches: tuple[Batch, ...], keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
             skills = eqx.combine(params, self._static)
             skills = skills.in_half_precision() if self.config.half_precision else skills
-            parts = [
-                _total(self._losses(skills, batch, keys if places is None else keys[places], iteration), batch)
-                for batch, places in groups
-            ]
+            parts = []
+            for batch in batches:
+                losses = self._losses(skills, batch, keys[batch.rows], iteration)
+                counted = batch.fits & ~is_impossible(-losses.total)
+                parts.append(
+                    (jax.tree.map(lambda each, where=counted: jnp.sum(each, where=where), losses), jnp.sum(counted))
+                )
             sums, count = jax.tree.map(lambda *leaves: sum(leaves), *parts)
             return sums.total, (sums, count)
 
@@ -164,17 +170,6 @@ def expected_length(config: Config, source: Source) -> float:
         expected = config.num_segments or config.max_segments
     mean = max(float(source.demos.lengths.mean() / expected), 1.0)
     return engine_of(config).expected_length(mean, fresh=source.world is not None)
-
-
-def _total(losses: Loss, batch: Batch) -> tuple[Loss, Int[Array, ""]]:
-    """Sums the losses of the demonstrations that count, and returns the sum and their number.
-
-    Those that found no room do not count, nor those without a possible segmentation: a world now and then makes one
-    with fewer steps than segments.
-    """
-    counted = batch.fits & ~is_impossible(-losses.total)
-    sums: Loss = jax.tree.map(lambda each: jnp.sum(each, where=counted), losses)
-    return sums, jnp.sum(counted)
 
 
 def train_all(trainer: Trainer) -> list[Model]:

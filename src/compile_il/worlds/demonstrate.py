@@ -203,6 +203,7 @@ def draw_batch(
         boundary_labels=boundaries,
         code_labels=jnp.full((batch_size, max_length), UNKNOWN, jnp.int32),
         segment_codes=segment_codes,
+        rows=jnp.arange(batch_size),
     )
 
 
