@@ -21,7 +21,7 @@ from compile_il.evaluation.results import commit, hardware
 from compile_il.inference.segmenter import DivergedError
 from compile_il.model.model import Model
 from compile_il.training.checkpoints import Checkpoints
-from compile_il.training.loop import Stopped, StopRequest, TrainingLoop
+from compile_il.training.loop import StopRequest, TrainingLoop
 from compile_il.training.runs import RunOutputs
 from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer
@@ -213,11 +213,9 @@ def train(part: Part, trained: Path, say: Say) -> tuple[list[Model], dict[str, A
         commits = _sign(folder, begun=last.iteration > 0, done=last.iteration == total)
         state, outputs = trainer.place(last.state), RunOutputs(checkpoints)
         run = TrainingLoop(state, last.iteration, last.seconds, request, outputs)
-        run.run(total, trainer.step, report)
-        if request.requested:  # in the last iteration; what would follow is not to begin
-            raise Stopped(run.iteration, total)
+        models = run.train(total, trainer.step, report, trainer.models)
     by_others = {"trained_by": commits} if set(commits) != {commit()} else {}
-    return trainer.models(run.state), {"training_seconds": round(run.seconds, 2), **by_others}
+    return models, {"training_seconds": round(run.seconds, 2), **by_others}
 
 
 def _sign(folder: Path, *, begun: bool, done: bool) -> list[str]:

@@ -35,7 +35,7 @@ def test_a_run_under_way_is_left_alone(tmp_path: Path) -> None:
     with open_run(folder, CONFIG, DATA, resume=False, checkpoint_seconds=60.0):
         with pytest.raises(RunError, match=r"A run is under way in .*run: wait until it ends"):
             resume(folder)
-        (folder / f".{RUN_FILE}.abc.part").touch()  # as if it were writing
+        (folder / f".{RUN_FILE}.abc.part").mkdir()  # as if it were writing
         with pytest.raises(RunError, match="under way"):
             resume(folder)
         assert (folder / f".{RUN_FILE}.abc.part").exists()
@@ -103,7 +103,7 @@ def test_a_folder_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_a_killed_run_was_writing_is_swept_away(tmp_path: Path) -> None:
     def litter() -> None:
-        (tmp_path / f".{RUN_FILE}.abc.part").write_text("{")
+        (tmp_path / f".{RUN_FILE}.abc.part").mkdir()
         (tmp_path / ".model.abc.part" / "new").mkdir(parents=True)
 
     litter()

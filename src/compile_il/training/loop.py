@@ -125,57 +125,48 @@ class TrainingLoop(Generic[State]):
         self._saved = time.monotonic()
         self._began = self._saved - self.seconds
 
-    def run(self, total: int, step: Callable[[State, int], tuple[State, Out]], report: Callable[[Out], None]) -> None:
-        """Trains until `total` iterations are done; saves when a checkpoint is due, at the end and where it is stopped.
-
-        Args:
-          total: number of iterations.
-          step: the state and the number of the iteration -> the next state, and what `report` is called with.
-          report: callback after each iteration.
-        """
-        while self.iteration < total:
-            self.stop_if_requested(total)
-            self.state, out = step(self.state, self.iteration)
-            self.iteration += 1
-            self.update_seconds()
-            report(out)
-            if self.outputs is not None and time.monotonic() - self._saved > self.outputs.checkpoint_seconds:
-                self._save()
-        self._save()
-
     def train(
         self,
         total: int,
         step: Callable[[State, int], tuple[State, Out]],
         report: Callable[[Out], None],
         choose: Callable[[State], Result],
-        save: Callable[[Result, int], None],
+        save: Callable[[Result, int], None] | None = None,
     ) -> Result:
-        """Runs to the end, and saves and returns what `choose` makes of the last state; saves it too where it stops.
+        """Trains until `total` iterations are done, with checkpoints, and returns what `choose` makes of the last state.
 
         Args:
-          total: as for `run`, and `step` and `report` too.
-          step: see `run`.
-          report: see `run`.
+          total: number of iterations.
+          step: the state and the number of the iteration -> the next state, and what `report` is called with.
+          report: callback after each iteration.
           choose: the state -> the model or the agents; raises `TrainingError` if nothing in it can be used.
-          save: callback to write the result, with the number of iterations done.
+          save: callback to write that, with the number of iterations done, where there are `outputs`; also called
+            where training is stopped, so that what has been learned can be used.
         """
         stopped: Stopped | None = None
         try:
-            self.run(total, step, report)
+            while self.iteration < total:
+                self.stop_if_requested(total)
+                self.state, out = step(self.state, self.iteration)
+                self.iteration += 1
+                self.update_seconds()
+                report(out)
+                if self.outputs is not None and time.monotonic() - self._saved > self.outputs.checkpoint_seconds:
+                    self._save()
+            self._save()
         except Stopped as stop:
-            if not stop.iteration:
+            if save is None or not stop.iteration:
                 raise
             stopped = stop
         try:
             result = choose(self.state)
         except TrainingError as error:
             raise stopped or error from None
-        if self.outputs is not None and self.request is not None:
+        if save is not None and self.request is not None and self.outputs is not None:
             with self.request.unbroken():
                 save(result, self.iteration)
-        if stopped or (self.request is not None and self.request.requested):  # or in the last iteration
-            raise Stopped(self.iteration, total, usable=True)
+        if stopped or (self.request is not None and self.request.requested):  # in the last iteration, too late to stop
+            raise Stopped(self.iteration, total, usable=save is not None)
         return result
 
     def update_seconds(self) -> None:
@@ -199,12 +190,12 @@ class TrainingLoop(Generic[State]):
 
 
 class ProgressBar:
-    """A bar of iterations on the console with the last scores beside it, or a line once a minute.
+    """A bar of iterations on the console with the last scores beside it; or, without a terminal, a line once a minute.
 
     Args:
       total: iterations in all.
       done: iterations that were done before.
-      shown: whether to show it; by default where standard error is a terminal, and else a line once a minute.
+      shown: whether to show a bar, by default where standard error is a terminal; if False nothing is printed at all.
     """
 
     def __init__(self, total: int, done: int, shown: bool | None):

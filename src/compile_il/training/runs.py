@@ -69,19 +69,22 @@ def open_run(
     """
     path = Path(folder)
     _check_place(path, resume=resume)
-    with _writing(path):
-        path.mkdir(parents=True, exist_ok=True)
     busy = RunError(f"A run is under way in {path}: wait until it ends, or name another folder.")
+    started = {"data": data, "settings": config.to_json()}
     with ExitStack() as stack:
-        with _writing(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_folder(path, busy))
             if resume:
                 _check_same(path / RUN_FILE, config, data)
             for unfinished in _unfinished(path):
-                shutil.rmtree(unfinished) if unfinished.is_dir() else unfinished.unlink()
-            started = {"data": data, "settings": config.to_json()}
+                shutil.rmtree(unfinished)
             with write_atomically(path / RUN_FILE) as temporary:
                 temporary.write_text(json.dumps(started | {"sha256": checksum(started)}, indent=2) + "\n")
+        except OSError as error:
+            raise RunError(
+                f"{path} cannot be written to ({error.strerror}): name another folder for the run."
+            ) from error
         checkpoints = Checkpoints(path / CHECKPOINT_FOLDER)
         log = stack.enter_context(TrainingLog(path, resumed_at=max(checkpoints.iterations, default=0)))
         yield RunOutputs(checkpoints, checkpoint_seconds, log)
@@ -107,16 +110,8 @@ def _check_place(path: Path, *, resume: bool) -> None:
 
 
 def _unfinished(folder: Path) -> list[Path]:
-    """Files that a run was writing beside their places when it was killed."""
+    """Folders in which a run was writing something whole when it was killed."""
     return [path for name in (RUN_FILE, LOG_FILE, MODEL_FOLDER) for path in folder.glob(f".{name}.*.part")]
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{path} cannot be written to ({error.strerror}): name another folder for the run.") from error
 
 
 def _check_same(path: Path, config: Any, data: str) -> None:
