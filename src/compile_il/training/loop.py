@@ -133,7 +133,7 @@ class TrainingLoop(Generic[State]):
         choose: Callable[[State], Result],
         save: Callable[[Result, int], None] | None = None,
     ) -> Result:
-        """Trains until `total` iterations are done, with checkpoints, and returns what `choose` makes of the last state.
+        """Trains until `total` iterations are done, and returns what `choose` makes of the last state.
 
         Args:
           total: number of iterations.

@@ -129,14 +129,13 @@ class Trainer:
         def total(params: Any, batches: tuple[Batch, ...], keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
             skills = eqx.combine(params, self._static)
             skills = skills.in_half_precision() if self.config.half_precision else skills
-            parts = []
-            for batch in batches:
+
+            def total_of(batch: Batch) -> tuple[Loss, Array]:
                 losses = self._losses(skills, batch, keys[batch.rows], iteration)
                 counted = batch.fits & ~is_impossible(-losses.total)
-                parts.append(
-                    (jax.tree.map(lambda each, where=counted: jnp.sum(each, where=where), losses), jnp.sum(counted))
-                )
-            sums, count = jax.tree.map(lambda *leaves: sum(leaves), *parts)
+                return jax.tree.map(lambda each: jnp.sum(each, where=counted), losses), jnp.sum(counted)
+
+            sums, count = jax.tree.map(lambda *leaves: sum(leaves), *map(total_of, batches))
             return sums.total, (sums, count)
 
         share = jax.tree.map(lambda leaf: leaf[:, 0], (batches, keys))
@@ -148,14 +147,15 @@ class Trainer:
         means: tuple[Loss, Any] = jax.tree.map(lambda leaf: jax.vmap(jnp.divide)(leaf, counts), (sums, gradient))
         return means
 
-    def _model(self, seed: int, params: Any) -> Model:
-        skills = eqx.combine(jax.tree.map(lambda leaf: leaf[seed], params), self._static)
-        return Model(skills, self.config, self.rate, name_of(self.source.world), self.source.segment_counts)
-
     def models(self, state: Trained) -> list[Model]:
         """Returns the model of each seed."""
         params = local_copy(state.params) if self.mesh.size > 1 else state.params
-        return [self._model(seed, params) for seed in range(self.config.num_seeds)]
+        world, counts = name_of(self.source.world), self.source.segment_counts
+        models = []
+        for seed in range(self.config.num_seeds):
+            skills = eqx.combine(jax.tree.map(lambda leaf, seed=seed: leaf[seed], params), self._static)
+            models.append(Model(skills, self.config, self.rate, world, counts))
+        return models
 
 
 def expected_length(config: Config, source: Source) -> float:
