@@ -13,9 +13,10 @@ import numpy as np
 from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.demonstrations import not_demonstrations
+from compile_il.data.labels import check_codes, describe_codes
 from compile_il.data.ragged import Ragged
 from compile_il.data.segment_counts import counts_from_labels, summarise_counts, without_short
-from compile_il.data.spaces import Space, check_codes, check_numbering, describe_codes, space_of
+from compile_il.data.spaces import Space, check_numbering, space_of
 from compile_il.inference.engines import engine_of
 from compile_il.inference.exact.engine import feasible
 from compile_il.inference.exact.priors import point_mass, unknown_count
