@@ -45,8 +45,7 @@ def test_damaged_checkpoints_and_the_way_out(
     (latest,) = checkpoint_names(run)
     folder = run / "checkpoints" / latest
     model = (run / "model" / "model.safetensors").read_bytes()
-    every = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in every[:: len(every) // 4]:  # tests/training/test_checkpoints.py damages all of them
+    for path in sorted(folder.iterdir()):
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
         message = refuses(train(symbols, run, "--resume"), capsys)

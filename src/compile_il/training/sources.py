@@ -196,7 +196,7 @@ def _check_labels(demos: Demonstrations, config: Config, counts: SegmentCounts) 
                 f"{most if fewest == most else f'at most {most}'}: change num_segments, which may be a list with one "
                 "for each demonstration."
             )
-    check_codes(demos, config)
+    check_codes(demos.labels, config)
     may_be_fewer = config.num_segments is None or engine.MAY_BE_EMPTY
     log_count = unknown_count(most) if may_be_fewer else point_mass(most, most)
     agrees = feasible(demos, config.num_codes, config.longest_segment or demos.max_length, log_count)
