@@ -47,7 +47,7 @@ class Run(runner.Run):
 def main(run: Run) -> None:
     """Trains and scores all seeds, and writes the result file after each number of tasks."""
     trainer = runner.trainer_of(run.world, run.config)
-    about = {"world": run.world, "test_tasks": (), "test_seed": TEST_SEED, **trainer.resolved.to_json()}
+    about = {"world": run.world, "test_tasks": (), "test_seed": TEST_SEED, **trainer.config.resolved().to_json()}
     results = runner.Results(run.out, about, range(run.config.num_seeds))
     models, curve = train(trainer, run)
     count: Literal["true", "unknown"] = "unknown" if run.config.num_segments is None else "true"
