@@ -30,7 +30,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("baseline", ALL, ids=lambda each: f"{type(each).__name__}-{getattr(each, 'method', '')}")
-def test_every_baseline_cuts_into_as_many_segments_as_told(baseline: Any) -> None:
+def test_every_baseline_cuts_into_the_given_number_of_segments(baseline: Any) -> None:
     demos = plateaus(6)
     assert isinstance(baseline, Baseline)
     fitted = baseline.fit(demos)
@@ -104,10 +104,10 @@ def test_scores_are_those_of_models() -> None:
 
 
 def test_what_is_not_a_baseline_needs_none() -> None:
-    """Only the command line, which names missing extras, and experiments import them."""
+    """Only experiments import them."""
     source = Path(compile_il.__file__).parent
     knowing = [path.relative_to(source) for path in source.rglob("*.py") if "compile_il.baselines" in path.read_text()]
-    assert {path.parts[0] for path in knowing} == {"baselines", "cli"}
+    assert {path.parts[0] for path in knowing} == {"baselines"}
 
 
 def test_the_strongest_steps_in_order_of_time() -> None:

@@ -34,7 +34,7 @@ def test_plateaus_and_their_kinds_are_found(fitted: HiddenMarkovCuts) -> None:
     np.testing.assert_allclose(perfect, 1.0)
 
 
-def test_told_fewer_or_more_than_the_path_has(fitted: HiddenMarkovCuts) -> None:
+def test_fewer_or_more_segments_than_the_path_has(fitted: HiddenMarkovCuts) -> None:
     demos = plateaus(20, seed=1)
     all_there = fitted.segment(demos, 3).boundaries
     fewer, more = fitted.segment(demos, 2).boundaries, fitted.segment(demos, 4).boundaries

@@ -55,5 +55,5 @@ def test_the_view_that_shows_boundaries_is_chosen() -> None:
         best_on([], plateaus(6), plateaus(6))
     unknown = Demonstrations.from_arrays(None, [np.zeros(3, int)], num_actions=2)
     assert views_for(unknown) == [View("actions")]  # there is nothing else to see
-    with pytest.raises(DemonstrationError, match=r"there is nothing to choose by"):
+    with pytest.raises(DemonstrationError, match=r"true boundaries of these demonstrations are not known"):
         best_on([EqualCuts()], unknown, unknown)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import compile_il as cil
-from compile_il.baselines.learned import NEGLIGIBLE, LSTMSurprisal, SurprisalCuts, as_trained, surprisal_settings
+from compile_il.baselines.learned import NEGLIGIBLE, LSTMSurprisal, SurprisalCuts, surprisal_settings
 from compile_il.config import Config
 from compile_il.evaluation.metrics import boundary_f1
-from compile_il.training.sources import make_source
+from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer, train_all
 from tests.inference.exact.small import small_model, vector_demos
 
@@ -19,7 +19,7 @@ SYMBOLS = Config(num_segments=3, num_iterations=300, batch_size=32, hidden_dim=1
 @pytest.fixture(scope="module")
 def trained() -> list[SurprisalCuts]:
     config = surprisal_settings(SYMBOLS)
-    trainer = Trainer(config, make_source(as_trained("symbols", SYMBOLS), config))
+    trainer = Trainer(config, make_source(training_world("symbols", 3), config))
     return [SurprisalCuts(model) for model in train_all(trainer)]
 
 

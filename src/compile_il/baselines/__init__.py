@@ -1,11 +1,10 @@
-"""Other ways to segment demonstrations, each as good as its idea allows.
+"""Segments demonstrations in other ways, each as good as its idea allows.
 
-All follow one protocol: `fit` learns from training demonstrations, and what it returns cuts others into told numbers of
-segments.
+All follow one protocol: `fit` learns from training demonstrations, and what it returns cuts others into segments.
 
     cutter = ChangePoints(method="kernel").fit(train)
-    found = cutter.segment(demos, num_segments=3)
-    evaluate_cuts(found, demos)
+    cuts = cutter.segment(demos, num_segments=3)
+    evaluate_cuts(cuts, demos)
 
 | baseline | idea |
 |---|---|

@@ -1,13 +1,4 @@
-"""What all baselines have in common: they are fitted to demonstrations, and then cut others into told numbers.
-
-Choice of a baseline's settings, as of a model's: by their scores on levels that are then not reported.
-
-Import of libraries that only baselines need.
-
-Scores of what a baseline found, in the same form as those of models.
-
-Libraries that are installed only where they are asked for, such as by `pip install "compile-il[baselines]"`.
-"""
+"""Defines what all baselines share: their interface, their scores, and how their settings are chosen."""
 
 import importlib
 from collections.abc import Sequence
@@ -18,12 +9,13 @@ from numpy.typing import NDArray
 
 from compile_il.config import MissingExtraError
 from compile_il.data import DemonstrationError, Demonstrations
-from compile_il.evaluation.evaluate import Evaluation, label_fields
-from compile_il.evaluation.metrics import boundary_f1, score_boundaries
+from compile_il.data.segment_counts import broadcast_counts
+from compile_il.evaluation.evaluate import Evaluation, label_fields, true_counts
+from compile_il.evaluation.metrics import score_boundaries, true_boundaries
 
 
 class Cuts(NamedTuple):
-    """What a baseline found in some demonstrations; lists with one entry per demonstration."""
+    """Segmentation by a baseline, in lists with one entry per demonstration."""
 
     boundaries: list[NDArray[np.int32]]
     """The inner boundaries: the first step of each segment but the first."""
@@ -33,18 +25,18 @@ class Cuts(NamedTuple):
 
 @runtime_checkable
 class Segmenter(Protocol):
-    """A fitted baseline, which segments demonstrations."""
+    """Interface of a fitted baseline."""
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
-        """Cuts each demonstration into as many segments as told, one number for all or one for each."""
+        """Cuts each demonstration into a number of segments, one number for all or one for each."""
 
 
 @runtime_checkable
 class Baseline(Protocol):
-    """The settings of a method, before it has seen anything."""
+    """Interface of a baseline before it is fitted: its settings."""
 
     def fit(self, demos: Demonstrations) -> Segmenter:
-        """Learns from demonstrations, and returns the fitted method; boundaries, where known, are not looked at."""
+        """Learns from demonstrations, whose true boundaries are not looked at, and returns the fitted method."""
 
 
 def require_demonstrations(given: object) -> None:
@@ -56,10 +48,32 @@ def require_demonstrations(given: object) -> None:
         )
 
 
+def counts_of(demos: Demonstrations, num_segments: int | Sequence[int]) -> list[int]:
+    """Returns the number of segments of each demonstration, and refuses what is no set of demonstrations."""
+    require_demonstrations(demos)
+    return broadcast_counts(num_segments, demos).tolist()
+
+
 def strongest(scores: NDArray[np.floating], num_boundaries: int) -> NDArray[np.int32]:
     """Returns the steps with the highest scores, in order of time; never step 0, and the earlier of two equal ones."""
     order = np.argsort(-scores[1:], kind="stable")[:num_boundaries]
     return np.sort(order + 1).astype(np.int32)
+
+
+def import_baseline_library(name: str) -> Any:
+    """Returns a module of the extra `baselines`, or raises an error that says how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        message = f"This baseline needs {name}, an extra: pip install 'compile-il[baselines]'"
+        raise MissingExtraError(message) from error
+
+
+def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
+    """Scores a baseline's segmentation as those of models are scored, but for acting."""
+    scores = score_boundaries(cuts.boundaries, true_boundaries(demos))
+    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
+    return Evaluation(*scores, reconstruction=None, exact_match=None, online=None, **labels)
 
 
 class Choice(NamedTuple):
@@ -75,45 +89,18 @@ class Choice(NamedTuple):
 
 
 def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: Demonstrations) -> Choice:
-    """Fits each candidate, and keeps the one with the best F1 of boundaries where their true number is told.
+    """Fits each candidate, and keeps the one with the best F1 of boundaries where their true number is given.
 
     Args:
       candidates: settings to choose from; the first one is kept where several are equally good.
       train: demonstrations that the candidates are fitted to.
-      validation: other demonstrations, with known boundaries.
+      validation: other demonstrations, with known boundaries, which are then not to be reported.
     """
-    true = validation.truth.boundaries
-    if true is None:
-        raise DemonstrationError(
-            "The true boundaries of the validation set are not known: there is nothing to choose by."
-        )
     if not candidates:
         raise ValueError("There is nothing to choose from: give at least one candidate.")
-    counts = [len(inner) + 1 for inner in true]
-    choices = []
+    counts, choices = true_counts(validation), []
     for baseline in candidates:
         fitted = baseline.fit(train)
-        found = fitted.segment(validation.with_labels(), counts)
-        choices.append(Choice(baseline, fitted, boundary_f1(found.boundaries, true)))
+        cuts = fitted.segment(validation.with_labels(), counts)
+        choices.append(Choice(baseline, fitted, evaluate_cuts(cuts, validation).f1))
     return max(choices, key=lambda choice: choice.f1)
-
-
-def import_baseline_library(name: str) -> Any:
-    """Returns a module of the extra `baselines`, or raises an error that says how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        words = f"This baseline needs {name}, an extra: pip install 'compile-il[baselines]'"
-        raise MissingExtraError(words) from error
-
-
-def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
-    """Scores what a baseline found in demonstrations whose boundaries are known; it cannot act."""
-    if demos.truth.boundaries is None:
-        raise DemonstrationError(
-            "The true boundaries of these demonstrations are not known, and there is nothing to score: give them with "
-            "demos.with_truth(boundaries=...)."
-        )
-    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
-    found = score_boundaries(cuts.boundaries, demos.truth.boundaries)
-    return Evaluation(*found, reconstruction=None, exact_match=None, online=None, **labels)

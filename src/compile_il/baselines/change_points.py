@@ -1,26 +1,37 @@
-"""Change points by the ruptures library (Truong et al., 2020), with their number given.
-
-Segments of equal length: what can be had without looking.
-"""
+"""Cuts demonstrations into segments of equal length, or where they change most (ruptures; Truong et al., 2020)."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.baselines.base import Cuts, import_baseline_library, require_demonstrations
+from compile_il.baselines.base import Cuts, counts_of, import_baseline_library, require_demonstrations
 from compile_il.baselines.features import Features, View
 from compile_il.data import Demonstrations
-from compile_il.data.segment_counts import broadcast_counts
 
 Method = Literal["dynp", "kernel"]
 
 
 @dataclasses.dataclass(frozen=True)
+class EqualCuts:
+    """Cuts at b_i = ⌊i T / M⌋, so that lengths differ by one step at most."""
+
+    def fit(self, demos: Demonstrations) -> "EqualCuts":
+        """Returns the method as it is: there is nothing to learn."""
+        require_demonstrations(demos)
+        return self
+
+    def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
+        """Cuts each demonstration into a number of segments."""
+        pairs = zip(counts_of(demos, num_segments), demos.lengths, strict=True)
+        return Cuts([(np.arange(1, count) * length // count).astype(np.int32) for count, length in pairs], None)
+
+
+@dataclasses.dataclass(frozen=True)
 class ChangePoints:
-    """The cuts at which features change most: optimal for a cost of each segment, by dynamic programming.
+    """Settings of change points: the cuts that are optimal for a cost of each segment, by dynamic programming.
 
     The library's defaults skip four of five steps and forbid segments of one step; here every step may be a cut.
     """
@@ -35,7 +46,7 @@ class ChangePoints:
             raise ValueError(f'method is {self.method!r}: use "dynp" or "kernel".')
 
     def fit(self, demos: Demonstrations) -> "ChangePointCuts":
-        """Learns how to scale what is seen; each demonstration is then cut by itself."""
+        """Learns how to scale features; each demonstration is then cut by itself."""
         require_demonstrations(demos)
         import_baseline_library("ruptures")
         return ChangePointCuts(self.method, Features.of(demos, self.view))
@@ -49,37 +60,15 @@ class ChangePointCuts:
     features: Features
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
-        """Cuts each demonstration into as many segments as told."""
-        require_demonstrations(demos)
-        counts = broadcast_counts(num_segments, demos)
-        rows = zip(self.features(demos), counts, strict=True)
-        return Cuts([self._cut(signal, int(count)) for signal, count in rows], None)
+        """Cuts each demonstration into a number of segments."""
+        counts = counts_of(demos, num_segments)
+        pairs = zip(self.features(demos), counts, strict=True)
+        return Cuts([self._cut(rows, count) for rows, count in pairs], None)
 
-    def _cut(self, signal: NDArray[np.float64], num_segments: int) -> NDArray[np.int32]:
-        if num_segments == 1 or num_segments == len(signal):
+    def _cut(self, rows: NDArray[np.float64], num_segments: int) -> NDArray[np.int32]:
+        if num_segments == 1 or num_segments == len(rows):
             return np.arange(1, num_segments, dtype=np.int32)  # the library asks for a choice to make
-        ends = self._search().fit_predict(signal, n_bkps=num_segments - 1)
-        return np.array(ends[:-1], np.int32)
-
-    def _search(self) -> Any:
         ruptures = import_baseline_library("ruptures")
-        if self.method == "dynp":
-            return ruptures.Dynp(model="l2", min_size=1, jump=1)
-        return ruptures.KernelCPD(kernel="rbf", min_size=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class EqualCuts:
-    """Cuts at b_i = ⌊i T / M⌋, so that lengths differ by one step at most."""
-
-    def fit(self, demos: Demonstrations) -> "EqualCuts":
-        """Returns the method as it is: there is nothing to learn."""
-        require_demonstrations(demos)
-        return self
-
-    def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
-        """Cuts each demonstration into as many segments as told."""
-        require_demonstrations(demos)
-        counts = broadcast_counts(num_segments, demos)
-        lists = zip(demos.lengths, counts, strict=True)
-        return Cuts([(np.arange(1, count) * length // count).astype(np.int32) for length, count in lists], None)
+        dynp = self.method == "dynp"
+        search = ruptures.Dynp(model="l2", min_size=1, jump=1) if dynp else ruptures.KernelCPD(kernel="rbf", min_size=1)
+        return np.array(search.fit_predict(rows, n_bkps=num_segments - 1)[:-1], np.int32)

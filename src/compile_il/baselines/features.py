@@ -1,13 +1,13 @@
-"""What change-point and hidden Markov libraries are fed: a vector for each step, as a practitioner would make it.
+"""Makes the vectors, one for each step, that change points and hidden Markov models take, as a practitioner would.
 
 Observations s_t are flattened (symbols one-hot), and each column is brought to zero mean and unit spread over the
 training set. Where there are many columns, as in grids, they are replaced by their first principal components, again
 of unit spread, since hundreds of cells that hardly ever change would drown the rest. Actions a_t, one-hot where they
-are discrete, follow, standardised as well.
+are discrete, follow, standardised as well. (scikit-learn's scaler lets a column vary that was constant in training.)
 
-What of it tells boundaries depends on the world and on the method, and is there to be chosen on validation levels
-(`View`, `best_on`): states show an object that has been picked up and is gone, while visits only show in what is done;
-and what is the same in all of a demonstration says nothing to change points, but to a mixture says most of all.
+Which of it shows boundaries depends on the world and on the method, and is chosen on validation levels (`View`,
+`best_on`): states show an object that has been picked up and is gone, while visits only show in what is done; and what
+is the same in all of a demonstration says nothing to change points, but to a mixture says most of all.
 """
 
 import dataclasses
@@ -21,6 +21,11 @@ from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.spaces import Space, check_numbering, space_of
 
 Reads = Literal["states", "actions", "both"]
+
+MOST_ROWS = 8192
+"""Most steps that principal components, and first guesses at clusters, are computed from."""
+_LEAST_SPREAD = 1e-6
+"""Least standard deviation; columns (or components, relative to the first) that spread less are constant."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +52,6 @@ def views_for(demos: Demonstrations) -> list[View]:
     return [View("actions"), *(View(read, relative) for read in reads for relative in (False, True))]
 
 
-MOST_ROWS = 8192
-"""Most steps that principal components, and first guesses at clusters, are computed from."""
-_LEAST_SPREAD = 1e-6
-"""Least standard deviation; columns (or components, relative to the first) that spread less are constant."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Features:
     """Map from demonstrations to one vector for each step. Made by `Features.of`."""
@@ -71,43 +70,36 @@ class Features:
             raise DemonstrationError('These demonstrations have no states: pass reads="actions".')
         check_numbering(demos)
         space = space_of(demos)
-        states = [_flat_states(frames[:-1], space, view.relative) for frames in demos.observations]
+        states = np.concatenate([_flat_states(frames[:-1], space, view.relative) for frames in demos.observations])
         state_map = Standard.of(states)
-        rows = np.concatenate(states)
-        rows = state_map(rows[:: -(-len(rows) // MOST_ROWS)])
-        action_map = Standard.of([_flat_actions(part, space) for part in demos.actions])
-        return cls(view, space, state_map, _components(rows, view.num_components), action_map)
+        components = _components(state_map(states[:: -(-len(states) // MOST_ROWS)]), view.num_components)
+        return cls(view, space, state_map, components, Standard.of(_flat_actions(demos.storage.actions.values, space)))
 
     def __call__(self, demos: Demonstrations) -> list[Float[np.ndarray, "T columns"]]:
         """Returns for each demonstration the vectors of its steps."""
         _check_same(space_of(demos), self.space)
-        return [
-            np.concatenate([self._of_states(frames[:-1]), self._of_actions(actions)], axis=1)
-            for frames, actions in zip(demos.observations, demos.actions, strict=True)
-        ]
+        pairs = zip(demos.observations, demos.actions, strict=True)
+        return [np.concatenate(self._parts(frames[:-1], actions), axis=1) for frames, actions in pairs]
 
-    def _of_states(self, frames: NDArray[Any]) -> Float[np.ndarray, "T columns"]:
-        if self.view.reads == "actions":
-            return np.zeros((len(frames), 0))
-        return self.state_map(_flat_states(frames, self.space, self.view.relative)) @ self.components
-
-    def _of_actions(self, actions: NDArray[Any]) -> Float[np.ndarray, "T columns"]:
-        if self.view.reads == "states":
-            return np.zeros((len(actions), 0))
-        return self.action_map(_flat_actions(actions, self.space))
+    def _parts(self, frames: NDArray[Any], actions: NDArray[Any]) -> list[Float[np.ndarray, "T _"]]:
+        parts = []
+        if self.view.reads != "actions":
+            parts.append(self.state_map(_flat_states(frames, self.space, self.view.relative)) @ self.components)
+        if self.view.reads != "states":
+            parts.append(self.action_map(_flat_actions(actions, self.space)))
+        return parts
 
 
 @dataclasses.dataclass(frozen=True)
 class Standard:
-    """Map that brings columns to zero mean and unit spread; constant ones become zero."""
+    """Map that brings columns to zero mean and unit spread; those that are constant in training become zero."""
 
     mean: Float[np.ndarray, " D"]
     spread: Float[np.ndarray, " D"]
 
     @classmethod
-    def of(cls, parts: list[NDArray[Any]]) -> Self:
-        """Learns mean and spread from the rows of all parts."""
-        rows = np.concatenate(parts)
+    def of(cls, rows: NDArray[Any]) -> Self:
+        """Learns mean and spread of each column."""
         spread = rows.std(axis=0, dtype=np.float64)
         return cls(rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_SPREAD, spread, np.inf))
 
@@ -117,23 +109,19 @@ class Standard:
 
 
 def _components(rows: NDArray[np.float64], num_components: int) -> Float[np.ndarray, "D C"]:
-    num_columns = rows.shape[1]
+    """Returns the first principal directions as columns, each divided by the spread along it."""
+    num_rows, num_columns = rows.shape
     if num_columns <= num_components:
         return np.eye(num_columns)
-    spreads, directions = _principal(rows - rows.mean(axis=0))
+    rows = rows - rows.mean(axis=0)
+    if num_columns > num_rows:
+        _, sizes, transposed = np.linalg.svd(rows, full_matrices=False)
+        spreads, directions = sizes / np.sqrt(num_rows), transposed.T
+    else:  # the same, many times faster where rows are many
+        variances, vectors = np.linalg.eigh(rows.T @ rows / num_rows)
+        spreads, directions = np.sqrt(np.maximum(variances[::-1], 0.0)), vectors[:, ::-1]
     kept = min(num_components, int(np.sum(spreads > _LEAST_SPREAD * spreads[0])))
     return directions[:, :kept] / spreads[:kept]
-
-
-def _principal(rows: NDArray[np.float64]) -> tuple[Float[np.ndarray, " C"], Float[np.ndarray, "D C"]]:
-    """Returns the spread along each principal direction, largest first, and the directions as columns."""
-    num_rows, num_columns = rows.shape
-    if num_columns > num_rows:
-        _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
-        return sizes / np.sqrt(num_rows), directions.T
-    # The same, many times faster where rows are many.
-    variances, vectors = np.linalg.eigh(rows.T @ rows / num_rows)
-    return np.sqrt(np.maximum(variances[::-1], 0.0)), vectors[:, ::-1]
 
 
 def _flat_states(frames: NDArray[Any], space: Space, relative: bool) -> NDArray[Any]:
@@ -147,10 +135,9 @@ def _flat_actions(actions: NDArray[Any], space: Space) -> NDArray[Any]:
 
 
 def _check_same(theirs: Space, ours: Space) -> None:
-    same_kind = theirs.observation_kind == ours.observation_kind
-    fits = same_kind and theirs.num_symbols <= ours.num_symbols  # a symbol fewer is no other space
-    names = ("observation_shape", "num_actions", "action_dim")
-    if not fits or any(getattr(theirs, name) != getattr(ours, name) for name in names):
+    names = ("observation_kind", "observation_shape", "num_actions", "action_dim")
+    alike = all(getattr(theirs, name) == getattr(ours, name) for name in names)
+    if not alike or theirs.num_symbols > ours.num_symbols:  # a symbol fewer is no other space
         raise DemonstrationError(
             "These demonstrations have other observations or actions than those that the baseline was fitted to: use "
             "demonstrations from the same spaces."

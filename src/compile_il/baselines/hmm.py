@@ -1,10 +1,9 @@
-"""A Gaussian hidden Markov model by the hmmlearn library: skills as states, boundaries where the state changes."""
+"""Segments by a Gaussian hidden Markov model (hmmlearn): skills are states, boundaries where the state changes."""
 
 import dataclasses
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,9 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from compile_il.baselines.base import Cuts, import_baseline_library, require_demonstrations, strongest
+from compile_il.baselines.base import Cuts, counts_of, import_baseline_library, require_demonstrations, strongest
 from compile_il.baselines.features import MOST_ROWS, Features, View
 from compile_il.data import DemonstrationError, Demonstrations
-from compile_il.data.segment_counts import broadcast_counts
 
 WEAK = 1e-3
 """Weight of priors in steps: as good as none, but a state that loses all its steps has a mean to return to."""
@@ -26,15 +24,15 @@ class HiddenMarkov:
     """Settings of a hidden Markov model: Gaussians of diagonal covariance, fitted by expectation maximisation."""
 
     num_states: int = 10
-    """Number of states to be found, by default as many as CompILE has skills."""
+    """Number of states, by default as many as CompILE has skills."""
     num_restarts: int = 5
-    """Number of trainings from different beginnings (k-means of the features); the most likely one is kept."""
+    """Number of trainings from different starts (k-means of the features); the most likely one is kept."""
     num_iterations: int = 50
     """Most steps of expectation maximisation in each training."""
     view: View = dataclasses.field(default_factory=lambda: View(relative=True))
     """What the model looks at; see `compile_il.baselines.features`."""
     seed: int = 0
-    """Seed of the beginnings."""
+    """Seed of the starts."""
 
     def __post_init__(self) -> None:
         for name in ("num_states", "num_restarts", "num_iterations"):
@@ -44,28 +42,27 @@ class HiddenMarkov:
     def fit(self, demos: Demonstrations) -> "HiddenMarkovCuts":
         """Trains several times, and returns the most likely model."""
         require_demonstrations(demos)
-        library = import_baseline_library("hmmlearn.hmm")
+        import_baseline_library("hmmlearn.hmm")
         if demos.num_steps < self.num_states:
             raise DemonstrationError(
                 f"There are {demos.num_steps} steps, too few for {self.num_states} states: lower num_states."
             )
         features = Features.of(demos, self.view)
         rows, lengths = np.concatenate(features(demos)), demos.lengths
-        models = []
-        threads = import_baseline_library("threadpoolctl")
-        with _quiet(), threads.threadpool_limits(1):  # products of small matrices take longer with several
-            for restart in range(self.num_restarts):
-                models.append(self._begin(library, rows, restart).fit(rows, lengths))
-            likelihoods = [model.score(rows, lengths) for model in models]
-        return HiddenMarkovCuts(features, models[int(np.argmax(likelihoods))])
+        logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # of likelihoods at a standstill
+        with warnings.catch_warnings(), import_baseline_library("threadpoolctl").threadpool_limits(1):
+            # Products of small matrices take longer with several threads; k-means warns of few distinct features.
+            warnings.filterwarnings("ignore", module="sklearn")
+            models = [self._untrained(rows, restart).fit(rows, lengths) for restart in range(self.num_restarts)]
+            best = max(models, key=lambda model: model.score(rows, lengths))
+        return HiddenMarkovCuts(features, best)
 
-    def _begin(self, library: Any, rows: NDArray[np.float64], restart: int) -> Any:
-        """Returns an untrained model; hmmlearn's k-means is the best of ten, so that all restarts would begin alike."""
-        clusters = import_baseline_library("sklearn.cluster")
+    def _untrained(self, rows: NDArray[np.float64], restart: int) -> Any:
+        """Returns a model to start from; hmmlearn's own k-means is the best of ten, and restarts would be alike."""
         rng = np.random.default_rng([self.seed, restart])
         some = rows[rng.choice(len(rows), min(len(rows), MOST_ROWS), replace=False)]
         seed = int(rng.integers(1 << 31))
-        model = library.GaussianHMM(
+        model = import_baseline_library("hmmlearn.hmm").GaussianHMM(
             self.num_states,
             "diag",
             n_iter=self.num_iterations,
@@ -75,7 +72,8 @@ class HiddenMarkov:
             transmat_prior=1 + WEAK,
             means_weight=WEAK,
         )
-        model.means_ = clusters.KMeans(self.num_states, n_init=1, random_state=seed).fit(some).cluster_centers_
+        clusters = import_baseline_library("sklearn.cluster").KMeans(self.num_states, n_init=1, random_state=seed)
+        model.means_ = clusters.fit(some).cluster_centers_
         return model
 
 
@@ -88,17 +86,16 @@ class HiddenMarkovCuts:
     """Trained model of the library, `hmmlearn.hmm.GaussianHMM`."""
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
-        """Cuts each demonstration into as many segments as told.
+        """Cuts each demonstration into a number of segments.
 
-        Boundaries are the changes of state along the most probable path (Viterbi). The model knows nothing of a told
+        Boundaries are the changes of state along the most probable path (Viterbi). The model has no say in their
         number: where the path has more changes, those stay that are most probable under the posterior over all paths,
         P(z_t ≠ z_{t-1} | x); where it has fewer, the most probable ones of the other steps join them. A segment's label
         is the state with most posterior probability in it.
         """
-        require_demonstrations(demos)
-        counts = broadcast_counts(num_segments, demos)
-        found = [self._cut(rows, int(count)) for rows, count in zip(self.features(demos), counts, strict=True)]
-        return Cuts([inner for inner, _ in found], [labels for _, labels in found])
+        counts = counts_of(demos, num_segments)
+        pairs = [self._cut(rows, count) for rows, count in zip(self.features(demos), counts, strict=True)]
+        return Cuts([inner for inner, _ in pairs], [labels for _, labels in pairs])
 
     def _cut(self, rows: NDArray[np.float64], num_segments: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         path = self.model.predict(rows)
@@ -142,17 +139,3 @@ def posterior_of(model: Any, rows: Float[np.ndarray, "T D"]) -> StatePosterior:
     stay = forward[:-1] + np.diagonal(log_next) + emission[1:] + backward[1:] - log_total
     change_probs = 1 - np.exp(logsumexp(stay, axis=1))
     return StatePosterior(np.exp(forward + backward - log_total), np.append(0.0, np.clip(change_probs, 0, 1)))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """A block without the libraries' remarks on single restarts: few distinct features, likelihoods at a standstill."""
-    logger = logging.getLogger("hmmlearn")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="sklearn")
-            yield
-    finally:
-        logger.setLevel(level)

@@ -1,26 +1,20 @@
-"""LSTM surprisal, the paper's baseline for boundaries: cut where an action comes as a surprise.
+"""Trains the paper's two baselines by the engines themselves: LSTM surprisal for boundaries, VAE-BC for imitation.
 
-Appendix "Segmentation baseline (LSTM surprisal)": a policy with a memory learns to predict actions,
+LSTM surprisal (appendix "Segmentation baseline (LSTM surprisal)") cuts where an action comes as a surprise: a policy
+with a memory learns to predict actions,
 
     max_θ Π_t P(a_t | a_{0..t-1}, s_{0..t}),
 
-and the boundaries of M segments are the M - 1 steps at which this probability is lowest. The encoder of states is
-CompILE's, and the LSTM has as many units.
+and the boundaries of M segments are the M - 1 steps at which this probability is lowest. That is the exact engine with
+one segment, one skill and policies that remember; CompILE's encoder of states, and an LSTM with as many units.
 
-That is the exact engine with one segment, one skill and policies that remember, so it is trained as all else is, many
-seeds at once, on data or on a world's fresh demonstrations.
-
-VAE-BC, the paper's baseline for imitation: the whole demonstration in one Gaussian code of 32 numbers.
-
-It is CompILE with a single segment (M = 1), trained by `cil.fit` as any other model:
+VAE-BC puts the whole demonstration into one Gaussian code of 32 numbers. That is the relaxed engine with one segment:
 
     world = training_world("grid-pickup", num_tasks=3)      # one segment, but lists of three tasks
     model = cil.fit(world, config=vae_bc_settings(config))
     evaluate(without_end(model), "grid-pickup", num_tasks=5, ...)
 
-It finds no boundaries; it is there for reconstruction, exact match and online success.
-
-Settings of baselines that are trained as CompILE is, beside the model that they are compared with.
+It has no boundaries; its scores are reconstruction, exact match and online success.
 """
 
 import dataclasses
@@ -32,11 +26,10 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.baselines.base import Cuts, require_demonstrations, strongest
+from compile_il.baselines.base import Cuts, counts_of, strongest
 from compile_il.config import Config, special_settings
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
-from compile_il.data.segment_counts import broadcast_counts
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
@@ -46,32 +39,21 @@ from compile_il.training.fit import fit
 from compile_il.training.sources import training_world
 from compile_il.worlds import World
 
-
-def with_defaults(config: Config) -> Config:
-    """Returns settings with the same sizes and training; those of one kind of inference only are as by default."""
-    return dataclasses.replace(config, **special_settings())
-
-
-def as_trained(demos: Demonstrations | str | World, config: Config) -> Demonstrations | World:
-    """Returns what these settings are trained on; the name of a world becomes that world with a task per segment."""
-    return training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
-
-
 NEGLIGIBLE = 1e-6
 """Weight of the termination rule, which is not part of this model: its gradient must not shape what the LSTM learns."""
-
-
 SIGMA_FLOOR = 0.05
 """Least spread of continuous actions. CompILE's is larger to keep boundaries from decay; this model learns none."""
-
-
+CODE_DIM = 32
+"""Entries of VAE-BC's code, which has a Gaussian prior of zero mean and unit variance (paper, "Baselines")."""
+NEVER = -1e9
+"""Logit of stopping that no network's output makes up for."""
 _DEMOS_PER_CALL = 256
 
 
 def surprisal_settings(config: Config) -> Config:
-    """Returns the baseline's settings, with the sizes and the training of a model that it is compared with."""
+    """Returns the settings of LSTM surprisal, with the sizes and the training of a model to be compared with."""
     return dataclasses.replace(
-        with_defaults(config),
+        dataclasses.replace(config, **special_settings()),  # of one kind of inference only: as by default
         inference="exact",
         num_segments=1,
         num_skills=1,
@@ -92,8 +74,8 @@ class LSTMSurprisal:
 
     def fit(self, demos: Demonstrations | str | World) -> "SurprisalCuts":
         """Learns to predict actions; of several seeds, the one that predicts held-out ones best is kept."""
-        model = fit(as_trained(demos, self.config), config=surprisal_settings(self.config), progress=False)
-        return SurprisalCuts(model)
+        source = training_world(demos, self.config.expected_segments) if isinstance(demos, str) else demos
+        return SurprisalCuts(fit(source, config=surprisal_settings(self.config), progress=False))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,46 +91,37 @@ class SurprisalCuts:
             raise ValueError("LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings.")
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
-        """Cuts each demonstration into as many segments as told, where actions have the least probability."""
-        require_demonstrations(demos)
+        """Cuts each demonstration into a number of segments, where actions have the least probability."""
+        counts = counts_of(demos, num_segments)
         self.model.check_spaces(demos)
-        counts = broadcast_counts(num_segments, demos)
-        rows = zip(self.log_probs(demos), counts, strict=True)
-        return Cuts([strongest(-log_probs, int(count) - 1) for log_probs, count in rows], None)
+        pairs = zip(self.log_probs(demos), counts, strict=True)
+        return Cuts([strongest(-log_probs, count - 1) for log_probs, count in pairs], None)
 
     def log_probs(self, demos: Demonstrations) -> list[NDArray[np.float32]]:
         """Returns log P(a_t | a_{0..t-1}, s_{0..t}) of each step t, for each demonstration."""
-        found = []
+        log_probs = list[NDArray[np.float32]]()
         for first in range(0, len(demos), _DEMOS_PER_CALL):
             part = demos[first : first + _DEMOS_PER_CALL]
             rows = rows_filled_up(len(part), min(_DEMOS_PER_CALL, len(demos)))
-            table = np.asarray(_read(self.model.skills, rounded_batch(part, rows, demos.max_length)))
-            found += [table[i, :length] for i, length in enumerate(part.lengths)]
-        if any(np.isnan(row).any() for row in found):
+            table = np.asarray(_log_probs(self.model.skills, rounded_batch(part, rows, demos.max_length)))
+            log_probs += [table[i, :length] for i, length in enumerate(part.lengths)]
+        if any(np.isnan(row).any() for row in log_probs):
             raise DivergedError("The probabilities are not numbers: training diverged. Lower learning_rate.")
-        return found
+        return log_probs
 
 
 @eqx.filter_jit
-def _read(skills: Skills, batch: Batch) -> Float[Array, "B T"]:
+def _log_probs(skills: Skills, batch: Batch) -> Float[Array, "B T"]:
     return skills.score_steps(batch).log_policy[..., 0].astype(jnp.float32)
 
 
-CODE_DIM = 32
-"""Entries of the code, which has a Gaussian prior of zero mean and unit variance (paper, "Baselines")."""
-
-
-NEVER = -1e9
-"""Logit of stopping that no network's output makes up for."""
-
-
 def vae_bc_settings(config: Config) -> Config:
-    """Returns the baseline's settings, with the sizes and the training of a model that it is compared with.
+    """Returns the settings of VAE-BC, with the sizes and the training of a model to be compared with.
 
     Where that one is trained by relaxed inference, the code's β is the same too, and so is where the code is read.
     """
     return dataclasses.replace(
-        with_defaults(config),
+        dataclasses.replace(config, **special_settings()),
         inference="relaxed",
         num_segments=1,
         codes="gaussian",
@@ -160,7 +133,7 @@ def vae_bc_settings(config: Config) -> Config:
 
 
 def without_end(model: Model) -> Model:
-    """Returns the same model with skills that never stop, as the paper runs this baseline: until the episode ends."""
+    """Returns the same model with skills that never stop: the paper runs VAE-BC until the episode ends."""
     skills = model.skills
     if not isinstance(skills, RelaxedSkills):
         raise ValueError("Only models of relaxed inference have a termination policy to be taken away.")
