@@ -29,7 +29,7 @@ from compile_il.inference.exact.likelihood import log_likelihood
 from compile_il.inference.exact.priors import point_mass
 from compile_il.inference.exact.segment_scores import score_segments
 from compile_il.inference.relaxed.recognition import infer_all
-from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
+from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.training.feeds import WorldBatches
 from compile_il.training.sources import TRAINING_STEPS, make_source
 from compile_il.training.trainer import Trainer
@@ -127,15 +127,17 @@ def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]
 
     def frames(skills: Any, batch: Any) -> Any:
         read = skills.read(batch)
-        return sum(jnp.mean(read_by.astype(jnp.float32)) for read_by in (read.inputs, read.evidence, read.arrived))
+        return sum(
+            jnp.mean(read_by.astype(jnp.float32)) for read_by in (read.inputs, read.evidence, read.termination_inputs)
+        )
 
     def masks(batch: Any) -> Any:
         return jnp.full((batch.lengths.shape[0], num_segments, batch.boundary_labels.shape[1] + 1), 0.5)
 
     def recognise(skills: Any, batch: Any) -> Any:
         inputs = jnp.ones((*masks(batch).shape[::2], 2 * trainer.config.hidden_dim))
-        told = supervision_of_batch(batch, counts_of_batch(batch, num_segments), num_segments)
-        found = infer_all(skills.recognition, inputs, batch.lengths, 0 * masks(batch), told.ends, temperature=1.0)
+        ends = supervision_of_batch(batch, num_segments).ends
+        found = infer_all(skills.recognition, inputs, batch.lengths, 0 * masks(batch), ends, temperature=1.0)
         return jnp.mean(found.code_logits) + jnp.mean(jnp.exp(found.log_segments))
 
     def terminate(skills: Any, batch: Any) -> Any:

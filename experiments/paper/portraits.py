@@ -24,7 +24,7 @@ from compile_il.inference.exact.segment_scores import Priors, SegmentScores
 from compile_il.inference.records import Actor, Skills
 from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
+from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.model.model import Model
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
@@ -107,7 +107,7 @@ def relaxed_segment_probs(
     Without noise and at temperature 1 these are the masks of q itself; with noise those of one relaxed sample, as
     training sees them.
     """
-    supervision = supervision_of_batch(batch, counts_of_batch(batch, gumbel.shape[1]), gumbel.shape[1])
+    supervision = supervision_of_batch(batch, gumbel.shape[1])
     inferred = infer_all(
         skills.recognition,
         skills.read(batch).inputs,

@@ -12,7 +12,7 @@ import pytest
 from experiments.toy import plain_loop as plain_toy
 from experiments.toy.compare import Run, main, until_goal
 from experiments.toy.plain_loop import LEARNING_RATE, NUM_TIMES, Betas, PlainToy, draw_sequences, segment_probs
-from tests.inference.relaxed.alone import soft_segments
+from tests.inference.relaxed.single import soft_segments
 
 
 @pytest.fixture

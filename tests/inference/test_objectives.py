@@ -29,7 +29,7 @@ def test_a_code_keeps_its_spread_on_its_way_to_the_policy() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=5, action_dim=0)
     scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, jnp.zeros((0, 0)), NOTHING)
     config = Config(inference="relaxed", codes="gaussian", hidden_dim=256, code_dim=64)
-    skills = engine_of(config).make_skills(config, space, scaling, jax.random.key(0))
+    skills = engine_of(config).make_skills(config.resolved(), space, scaling, jax.random.key(0))
     assert isinstance(skills, RelaxedSkills)
     assert isinstance(skills.policies, CodePolicy)
     codes = jax.random.normal(jax.random.key(1), (64, 64))
@@ -80,7 +80,9 @@ def test_a_column_of_actions_that_never_changes_says_nothing_and_is_given_back()
 )
 def test_policies_have_as_many_hidden_layers_as_asked(settings: dict[str, Any], num_layers: int) -> None:
     config, demos = Config(num_skills=2, hidden_dim=4, policy_layers=num_layers, **settings), vector_demos()
-    policies = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0)).policies
+    policies = (
+        engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0)).policies
+    )
     head = policies.head if isinstance(policies, CodePolicy) else policies.heads
     assert len(head.layers) == num_layers + 1
 
@@ -90,7 +92,7 @@ def test_losses_follow_the_temperature() -> None:
     demos = vector_demos()
     annealed = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4, num_iterations=5).resolved()
     annealed = dataclasses.replace(annealed, temperature=2.0, final_temperature=0.1)
-    skills = engine_of(annealed).make_skills(annealed, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(annealed).make_skills(annealed.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
     falling = eqx.filter_jit(engine_of(annealed).make_losses(annealed, 3.0))
     first, later = (np.asarray(falling(skills, batch, keys, jnp.array(i)).total) for i in (0, 3))
@@ -106,7 +108,7 @@ def test_a_loss_is_told_in_its_terms_by_name() -> None:
     """A weight of zero takes away the term of that name and leaves the others; together they are the loss."""
     demos = vector_demos()
     config = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4).resolved()
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
 
     def loss(**weights: float) -> Loss:
@@ -129,7 +131,7 @@ def test_a_loss_is_told_in_its_terms_by_name() -> None:
 def test_the_prior_over_lengths(settings: dict[str, Any], weight: float) -> None:
     """A Poisson of at least one step: with weight 1 for relaxed models, and for exact ones with the weight they set."""
     config, demos = Config(num_skills=3, hidden_dim=4, **settings).resolved(), vector_demos()
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     priors = make_priors(config, skills, 2.5, 9)
     expected = weight * (poisson.logpmf(np.arange(1, 10), 2.5) - np.log(poisson.sf(0, 2.5)))
     np.testing.assert_allclose(priors.log_duration[1:], expected, rtol=1e-5)

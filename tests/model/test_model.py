@@ -331,7 +331,7 @@ def test_skills_act_one_by_one() -> None:
     seen, arrived = demos.observations[0][:2]
     for skill in range(3):
         action = model.act(seen, skill)
-        outputs = model.skills.policies.outputs(model.skills.policies.eyes.embedding(jax.numpy.asarray(seen)))
+        outputs = model.skills.policies.outputs(model.skills.policies.encoder.embedding(jax.numpy.asarray(seen)))
         assert action == np.argmax(outputs[skill])
         assert model.is_done(seen, action, arrived, skill) in (True, False)
     for skill in (-1, 3):

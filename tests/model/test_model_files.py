@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import safetensors.numpy
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.segments import Segments
-from compile_il.model.files import CONFIG_FILE, WEIGHTS_FILE, ModelError, checksum, load
+from compile_il.model.files import CONFIG_FILE, RENAMED, WEIGHTS_FILE, ModelError, checksum, load
 from compile_il.training.fit import fit
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
@@ -43,7 +44,7 @@ def test_what_is_written(saved: Path) -> None:
     assert description["settings"]["num_skills"] == 3
     names = safetensors.numpy.load_file(saved / WEIGHTS_FILE)
     assert {
-        "policies.eyes.embedding.mean",
+        "policies.encoder.embedding.mean",
         "policies.heads.layers.0.weight",
         "policies.log_sigma",
         "stopping.layers.0.bias",
@@ -71,9 +72,15 @@ def test_other_spaces(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.skills.policies.actions.spread, model.skills.policies.actions.spread)
 
 
+def earlier_name(name: str) -> str:
+    for old, new in RENAMED.items():
+        name = old + name.removeprefix(new) if name.startswith(new) else name
+    return name
+
+
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
 def test_models_of_data_whose_labels_tell_numbers_of_segments(inference: str, tmp_path: Path) -> None:
-    """As they are written now, and as they were when settings said so."""
+    """As they are written now, and as they were when settings said so and arrays had other names."""
     counts = [2, 3, 2, 1]
     model = fit(vector_demos(), config=dataclasses.replace(SMALL, inference=inference), num_segments=counts)
     place = model.save(tmp_path / "model")
@@ -82,6 +89,10 @@ def test_models_of_data_whose_labels_tell_numbers_of_segments(inference: str, tm
     description = json.loads((place / CONFIG_FILE).read_text())
     del description["counts_told"]
     description["settings"] = model.resolved.to_json() | {"counts_told": True}
+    arrays = safetensors.numpy.load_file(place / WEIGHTS_FILE)
+    weights = safetensors.numpy.save({earlier_name(name): array for name, array in arrays.items()})
+    (place / WEIGHTS_FILE).write_bytes(weights)
+    description["weights_sha256"] = hashlib.sha256(weights).hexdigest()
     (place / CONFIG_FILE).write_text(json.dumps(description | {"sha256": checksum(description)}))
     before = load(place)
     for again in (now, before):
@@ -232,7 +243,7 @@ def test_weights_of_another_space(folder: Path) -> None:
     change(
         folder, space=description["space"] | {"observation_kind": "symbol", "observation_shape": [], "num_symbols": 3}
     )
-    with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.eyes\.embedding"):
+    with pytest.raises(ModelError, match=r"beyond what its settings ask for, the array policies\.encoder\.embedding"):
         load(folder)
 
 

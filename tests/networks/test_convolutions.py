@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
-from compile_il.networks.embeddings import Convolution, tiled, untiled
+from compile_il.networks.embeddings import Convolution, from_tiles, to_tiles
 from tests.networks.plain_networks import convolve
 
 
 def on_tiles(layer: Convolution, image: Float[Array, "H W C"]) -> Float[Array, "H-2 W-2 maps"]:
-    return untiled(layer(tiled(image)), image.shape[0] - 2, image.shape[1] - 2)
+    return from_tiles(layer(to_tiles(image)), image.shape[0] - 2, image.shape[1] - 2)
 
 
 @pytest.mark.parametrize("shape", [(6, 8, 3), (6, 7, 3), (3, 3, 3)])
@@ -36,13 +36,13 @@ def test_a_convolution_on_tiles_is_a_convolution(shape: tuple[int, int, int]) ->
 @pytest.mark.parametrize(("height", "width"), [(4, 6), (4, 5), (5, 4), (3, 1)])
 def test_tiles_make_the_image_again(height: int, width: int) -> None:
     image = np.arange(height * width * 2).reshape(height, width, 2)
-    assert (untiled(tiled(jnp.asarray(image)), height, width) == image).all()
+    assert (from_tiles(to_tiles(jnp.asarray(image)), height, width) == image).all()
 
 
 def test_a_tile_is_read_row_by_row() -> None:
-    assert tiled(jnp.arange(16).reshape(4, 4, 1))[0, 1].tolist() == [2, 3, 6, 7]
+    assert to_tiles(jnp.arange(16).reshape(4, 4, 1))[0, 1].tolist() == [2, 3, 6, 7]
 
 
 def test_tiled_weights_read_what_weights_do() -> None:
     image, weight = (jax.random.normal(key, (5, 4, 2)) for key in jax.random.split(jax.random.key(0)))
-    np.testing.assert_allclose(jnp.sum(tiled(image) * tiled(weight)), jnp.sum(image * weight), rtol=1e-5)
+    np.testing.assert_allclose(jnp.sum(to_tiles(image) * to_tiles(weight)), jnp.sum(image * weight), rtol=1e-5)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_il.networks.lstm import masked_passes_by_scan
-from tests.inference.relaxed.alone import masked_pass
+from tests.inference.relaxed.single import masked_pass
 
 ROWS, TIMES, HIDDEN, MEMBERS = 3, 5, 4, 2
 

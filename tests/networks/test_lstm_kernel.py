@@ -16,7 +16,7 @@ import pytest
 from compile_il.networks import lstm, lstm_kernel
 from compile_il.networks.lstm import on_hopper, project
 from compile_il.networks.lstm_kernel import Launch, masked_passes_by_kernel, suits
-from tests.inference.relaxed.alone import encode
+from tests.inference.relaxed.single import encode
 from tests.networks.gpu_of_threads import Gpu
 
 TIMES, INPUT, HIDDEN = 4, 3, 32

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compile_il.data.spaces import Scaling, Space
-from compile_il.networks.embeddings import BlankEmbedding, GridEmbedding, halved, make_embedding
+from compile_il.networks.embeddings import GridEmbedding, ZeroEmbedding, make_embedding, to_bfloat16
 from tests.networks.plain_networks import convolve
 
 NOTHING = jnp.zeros((0,))
@@ -54,7 +54,7 @@ def test_vectors_are_not_rounded_in_half_precision() -> None:
     space = Space("vector", (2,), num_symbols=0, num_actions=3, action_dim=0)
     scaling = Scaling(jnp.array([1000.0, 0.0]), jnp.ones(2), NOTHING, NOTHING, NO_CHANGES, NOTHING)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=32, key=jax.random.key(0))
-    half = halved(embedding)
+    half = to_bfloat16(embedding)
     local_copy, there = jnp.array([1001.0, 0.3]), jnp.array([999.0, 0.3])  # the same number in bfloat16
     assert half(local_copy).dtype == jnp.bfloat16
     for vector in (local_copy, there):
@@ -94,8 +94,8 @@ def test_no_states_are_zeros() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=3, action_dim=0)
     scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, NO_CHANGES, NOTHING)
     embedding = make_embedding(space, scaling, num_maps=2, hidden_dim=8, key=jax.random.key(0))
-    assert isinstance(embedding, BlankEmbedding)
-    for network, dtype in ((embedding, jnp.float32), (halved(embedding), jnp.bfloat16)):
+    assert isinstance(embedding, ZeroEmbedding)
+    for network, dtype in ((embedding, jnp.float32), (to_bfloat16(embedding), jnp.bfloat16)):
         embedded = network(NOTHING)
         assert (embedded.shape, embedded.dtype) == ((8,), dtype)
         assert not embedded.any()

@@ -45,7 +45,7 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
 
     @eqx.filter_jit
     def make(levels: Any, key: jax.Array) -> Skills:
-        skills = engine_of(config).make_skills(config, space, scaling, key)
+        skills = engine_of(config).make_skills(config.resolved(), space, scaling, key)
 
         def stop_logits(level: Any, skill: jax.Array) -> jax.Array:
             """While the skill runs on a level of its own."""

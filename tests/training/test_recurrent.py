@@ -24,7 +24,7 @@ SMALL = Config(recurrent=True, hidden_dim=8, num_skills=3, shared_termination=Fa
 
 def skills_for(demos: Demonstrations, **changes: Any) -> Any:
     config = dataclasses.replace(SMALL, **changes)
-    return engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    return engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
 
 
 def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
@@ -34,7 +34,7 @@ def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
     for i, episode in enumerate(demos):
         now = skills.init(jnp.asarray(episode.observations[0]))
         for t, action in enumerate(episode.actions):
-            found = skills.policies.log_probs(now.view.seen, jnp.asarray(action))
+            found = skills.policies.log_probs(now.encoder.encoding, jnp.asarray(action))
             np.testing.assert_allclose(found, steps.log_policy[i, t], atol=1e-5)
             now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
             np.testing.assert_allclose(jax.nn.log_sigmoid(now.stop_logits), steps.log_stop[i, t], atol=1e-5)
@@ -55,7 +55,7 @@ def test_what_is_forgotten_step_by_step_is_what_masks_hide() -> None:
         for t, action in enumerate(episode.actions):
             if t in begins[1:]:
                 now, segment = skills.switch_skill(now, jnp.asarray(episode.observations[t])), segment + 1
-            expected = skills.policies.log_probs(now.view.seen, jnp.asarray(action))
+            expected = skills.policies.log_probs(now.encoder.encoding, jnp.asarray(action))
             np.testing.assert_allclose(found[i, segment, t], expected, atol=1e-5)
             now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
 
@@ -125,7 +125,7 @@ def test_a_model_that_remembers_is_saved_and_follows() -> None:
     running = model.begin(demos.observations[0][0], 0)
     running.arrive(demos.actions[0][0], demos.observations[0][1])
     after, anew = running.follow(1), model.begin(demos.observations[0][1], 1)
-    assert not np.allclose(after._now.view.seen, anew._now.view.seen)
+    assert not np.allclose(after._now.encoder.encoding, anew._now.encoder.encoding)
     with pytest.raises(ValueError, match="There is no skill 3"):
         running.follow(3)
 
@@ -140,7 +140,7 @@ def test_a_model_that_forgets_is_saved_segments_and_starts_anew(tmp_path: Path) 
     running = model.begin(demos.observations[0][0], 0)
     running.arrive(demos.actions[0][0], demos.observations[0][1])
     after, anew = running.follow(1), model.begin(demos.observations[0][1], 1)
-    np.testing.assert_allclose(after._now.view.seen, anew._now.view.seen, atol=1e-6)
+    np.testing.assert_allclose(after._now.encoder.encoding, anew._now.encoder.encoding, atol=1e-6)
     for ask in (functools.partial(model.segment, decoder="exact"), model.sample):
         with pytest.raises(ValueError, match="Segmentations cannot be summed over where policies forget"):
             ask(demos)

@@ -30,7 +30,7 @@ def recognition_of(network: Recognition) -> twin.TwinParameters:
 
 
 def termination_of(network: Termination) -> twin.TwinTermination:
-    return twin.TwinTermination(*lstm_of(network.cell), [plain(layer) for layer in network.head.layers])
+    return twin.TwinTermination(*lstm_of(network.encoder.memory), [plain(layer) for layer in network.head.layers])
 
 
 def action_vectors(demos: Demonstrations, i: int) -> np.ndarray:
@@ -55,13 +55,13 @@ def seen_by_policies(
     skills: RelaxedSkills, observations: Any, vectors: np.ndarray, mask: np.ndarray | None = None
 ) -> np.ndarray:
     """What policies go by at each time: frames as they are embedded or, where they forget, what a segment remembers."""
-    eyes = skills.policies.eyes
-    embedded = np.array([eyes.embedding(jnp.asarray(observation)) for observation in observations], np.float64)
-    if not eyes.forgetful:
+    encoder = skills.policies.encoder
+    embedded = np.array([encoder.embedding(jnp.asarray(observation)) for observation in observations], np.float64)
+    if not encoder.forgetful:
         return embedded
-    assert eyes.memory is not None, "only policies that remember can forget"
+    assert encoder.memory is not None, "only policies that remember can forget"
     assert mask is not None, "what is remembered depends on the segment"
-    return twin.remembered(twin.TwinMemory(*lstm_of(eyes.memory)), embedded, vectors, mask, len(vectors))
+    return twin.remembered(twin.TwinMemory(*lstm_of(encoder.memory)), embedded, vectors, mask, len(vectors))
 
 
 def action_prob(skills: RelaxedSkills, seen: np.ndarray, vector: np.ndarray, code: Any, sigma_floor: float) -> float:

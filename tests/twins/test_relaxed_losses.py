@@ -64,7 +64,7 @@ def demonstrations(continuous: bool) -> cil.Demonstrations:
 
 def networks(demos: cil.Demonstrations, config: Config, seed: int = 0) -> RelaxedSkills:
     """As they are drawn, but with deviations of actions on either side of the floor."""
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(seed))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
     assert isinstance(skills, RelaxedSkills)
     log_sigma = np.log(FLOOR) + np.random.default_rng(4).normal(0.2, 1.0, skills.policies.log_sigma.shape)
     return eqx.tree_at(lambda s: s.policies.log_sigma, skills, jnp.asarray(log_sigma, jnp.float32))
@@ -94,7 +94,7 @@ def twin_loss(skills: RelaxedSkills, demos: cil.Demonstrations, i: int, key: Any
     else:
         total -= sum(np.log(twin.softmax(found.boundary_logits[m])[ends[m]]) for m in range(2))
     most_probable = [int(np.argmax(logits)) for logits in found.boundary_logits[:2]]
-    stops, seen = termination_of(skills.termination), skills.termination.embedding
+    stops, seen = termination_of(skills.termination), skills.termination.encoder.embedding
     arrived = np.array([seen(jnp.asarray(observation)) for observation in observations], np.float64)
     total += twin.termination_loss(stops, arrived, vectors, found.masks, [*(ends or most_probable), length], length)
     return total

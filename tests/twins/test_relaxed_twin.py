@@ -14,22 +14,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compile_il.inference.records import LOG_ZERO
-from compile_il.inference.relaxed.decode import HardSegments
-from compile_il.inference.relaxed.decode import segment as discrete_segment
+from compile_il.inference.relaxed.decode import HardSegments, cut_segments
 from compile_il.inference.relaxed.distributions import categorical_kl, first_boundary_prior, relax
 from compile_il.inference.relaxed.objective import LossTerms, mixed_log_policy, reconstruction
 from compile_il.inference.relaxed.recognition import (
     Inference,
     Recognition,
-    end_of,
-    next_segment,
+    hard_boundary,
     read_attentively,
     read_last,
+    soft_segment,
 )
-from compile_il.inference.relaxed.supervision import no_supervision
-from tests.inference.relaxed.alone import encode, soft_segments
-from tests.inference.relaxed.alone import infer as relaxed_infer
-from tests.inference.relaxed.untold import untold_terms
+from tests.inference.relaxed.single import encode, no_supervision, soft_segments, unlabelled_terms
+from tests.inference.relaxed.single import infer as relaxed_infer
 from tests.twins import relaxed_twin as twin
 from tests.twins.relaxed_twin import TwinParameters
 
@@ -92,7 +89,7 @@ def infer(
 
 @eqx.filter_jit
 def segment(network: Recognition, inputs: Any, length: Any, num_segments: int, readout: str) -> HardSegments:
-    return discrete_segment(network, inputs, length, no_supervision(length, num_segments), readout)
+    return cut_segments(network, inputs, length, no_supervision(length, num_segments), readout)
 
 
 def array(values: Any) -> jax.Array:
@@ -121,9 +118,9 @@ def test_every_number_of_the_recognition_model(length: int, readout: str, temper
     close(jnp.exp(found.log_segments), expected.segment_probs, "segment_probs")
     close(found.code_logits, expected.code_logits, "code_logits")
     soft = soft_segments(found.log_boundaries[:-1], array(length))
-    close(jnp.exp(soft.log_open), expected.masks, "masks")
+    close(jnp.exp(soft.log_mask), expected.masks, "masks")
     for i in range(NUM_SEGMENTS):
-        encodings = encode(network.cell, array(INPUTS), jnp.exp(soft.log_open[i]))
+        encodings = encode(network.cell, array(INPUTS), jnp.exp(soft.log_mask[i]))
         close(encodings, expected.encodings[i], "encodings")
         if readout == "last":
             weights = read_last(found.log_boundaries[i])
@@ -144,7 +141,7 @@ def our_loss(network: Recognition, num_segments: int, length: Any, readout: str,
     gumbel = array(GUMBEL[:num_segments])
     found = relaxed_infer(network, array(INPUTS), length, gumbel, temperature=0.7, readout=readout)
     log_codes = jax.vmap(relax, in_axes=(0, 0, None))(found.code_logits, array(CODE_GUMBEL[:num_segments]), 0.7)
-    return untold_terms(found, log_codes, jnp.log(array(POLICY)), length, rate=RATE, boundary_term=term, **BETAS)
+    return unlabelled_terms(found, log_codes, jnp.log(array(POLICY)), length, rate=RATE, boundary_term=term, **BETAS)
 
 
 jitted_loss = eqx.filter_jit(our_loss)
@@ -333,17 +330,17 @@ def loss_through(network: Recognition, ways: Any, num_segments: int, readout: st
     for i in range(num_segments):
         encodings = encode(network.cell, array(INPUTS), jnp.exp(state_open))
         if i == num_segments - 1:
-            sample = end_of(array(LENGTH), TIMES)
+            sample = hard_boundary(array(LENGTH), TIMES)
         else:
             sample = relax(network.boundary_logits(encodings, array(LENGTH)), array(GUMBEL[i]), 0.7)
-        read = next_segment(read_open, use("readout", sample))
-        lost = next_segment(loss_open, use("loss", sample))
+        read = soft_segment(read_open, use("readout", sample))
+        lost = soft_segment(loss_open, use("loss", sample))
         if readout == "last":
             weights = read_last(use("readout", sample))
         else:
             weights = read_attentively(network.attention(encodings), read.log_probs, array(LENGTH))
-        state_open = next_segment(state_open, use("masks", sample)).log_open
-        read_open, loss_open = read.log_open, lost.log_open
+        state_open = soft_segment(state_open, use("masks", sample)).next_log_mask
+        read_open, loss_open = read.next_log_mask, lost.next_log_mask
         log_segments.append(lost.log_probs)
         log_codes.append(relax(weights @ jax.vmap(network.code_head)(encodings), array(CODE_GUMBEL[i]), 0.7))
     mixed = mixed_log_policy(jnp.stack(log_codes), jnp.log(array(POLICY)))

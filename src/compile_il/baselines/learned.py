@@ -87,7 +87,7 @@ class SurprisalCuts:
 
     def __post_init__(self) -> None:
         skills = self.model.skills
-        if not isinstance(skills, ExactSkills) or skills.num_skills > 1 or skills.policies.eyes.memory is None:
+        if not isinstance(skills, ExactSkills) or skills.num_skills > 1 or skills.policies.encoder.memory is None:
             raise ValueError("LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings.")
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:

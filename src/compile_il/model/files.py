@@ -221,6 +221,19 @@ def load(folder: str | os.PathLike[str]) -> Model:
     return build(*load_arrays(place, FORMAT), place)
 
 
+RENAMED = {
+    "policies.eyes.": "policies.encoder.",
+    "termination.embedding.": "termination.encoder.embedding.",
+    "termination.cell.": "termination.encoder.memory.",
+    "termination.actions.": "termination.encoder.actions.",
+}
+"""How names of arrays begin in files of earlier versions, and how they do now."""
+
+
+def _current_name(name: str) -> str:
+    return next((new + name.removeprefix(old) for old, new in RENAMED.items() if name.startswith(old)), name)
+
+
 def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Path) -> Model:
     """Builds a model from its description and its arrays by name; `place` is where they came from, for messages."""
     try:
@@ -234,6 +247,7 @@ def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Pat
         shapes = eqx.filter_eval_shape(make, config.resolved(told), space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise no_model(place, error) from error
+    arrays = {_current_name(name): array for name, array in arrays.items()}
     return Model(fill_shapes(shapes, arrays, place), config, rate, world, told)
 
 

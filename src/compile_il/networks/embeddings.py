@@ -1,15 +1,13 @@
-"""Networks that embed what an agent sees; functions of one observation, batched with `vmap`.
+"""Embed observations as vectors: networks of one observation, batched with `vmap`.
 
 Appendix "Encoder architecture" of the paper: two layers of 3x3 filters with ReLU, flattened into a linear layer; or two
 hidden layers of an MLP for vectors; in all cases a LayerNorm on top.
 
-3x3 convolutions without padding, on images cut into tiles of 2x2 cells.
-
-Many seeds are trained at once by `vmap` over the weights. XLA makes a slow grouped convolution of `lax.conv` then; a
-product of matrices stays one. Patches of 3x3 cells, the obvious rows of that product, are nine copies of the image.
-With an image of tiles, four cells of the maps are one product of the four tiles around them, 4x4 cells, and a matrix
-that holds the weight once for each of the four cells: at most four copies of the image, for 1.8 times the arithmetic.
-Maps come in tiles too, so the next convolution goes on from there.
+Convolutions have no padding and work on images cut into tiles of 2x2 cells. Many seeds are trained at once by `vmap`
+over the weights, of which XLA makes a slow grouped convolution of `lax.conv`; a product of matrices stays one. Patches
+of 3x3 cells, the obvious rows of that product, are nine copies of the image. With tiles, four cells of the maps are one
+product of the four tiles around them, 4x4 cells, and a matrix that holds the weight once for each of the four cells: at
+most four copies of the image, for 1.8 times the arithmetic. Maps come in tiles too, so the next convolution follows.
 """
 
 import math
@@ -26,31 +24,26 @@ ALIGNED = 8
 """Fast products of matrices of 16-bit numbers want rows whose length is a multiple of this."""
 
 
-def tiled(image: Shaped[Array, "H W C"]) -> Shaped[Array, "R S tile"]:
-    """Cuts an image into tiles of 2x2 cells, each with its upper row first; zeros fill up odd sizes.
-
-    Where both image and weights are tiled, the product of the two is the same.
-    """
+def to_tiles(image: Shaped[Array, "H W C"]) -> Shaped[Array, "R S tile"]:
+    """Cuts an image into tiles of 2x2 cells, each with its upper row first; zeros fill up odd sizes."""
     height, width, num_channels = image.shape
     image = jnp.pad(image, ((0, height % 2), (0, width % 2), (0, 0)))
     cells = image.reshape(image.shape[0] // 2, 2, image.shape[1] // 2, 2, num_channels)
     return jnp.swapaxes(cells, 1, 2).reshape(cells.shape[0], cells.shape[2], -1)
 
 
-def untiled(tiles: Shaped[Array, "R S tile"], height: int, width: int) -> Shaped[Array, "{height} {width} C"]:
-    """The image that was cut into tiles."""
+def from_tiles(tiles: Shaped[Array, "R S tile"], height: int, width: int) -> Shaped[Array, "{height} {width} C"]:
+    """Puts tiles together to the image that `to_tiles` has cut."""
     rows, columns, _ = tiles.shape
     cells = jnp.swapaxes(tiles.reshape(rows, columns, 2, 2, -1), 1, 2)
     return cells.reshape(2 * rows, 2 * columns, -1)[:height, :width]
 
 
 class Convolution(eqx.Module):
-    """A 3x3 convolution from tiles of an image to tiles of maps, one less in each direction.
+    """Convolves 3x3 cells, from tiles of an image to tiles of maps, one less in each direction.
 
-    Where an image was filled up to even sizes, so are its maps, with numbers that mean nothing.
-
-    The bias is a row of the matrix: its gradient as a sum over images, apart from the product, took longer than the
-    products themselves.
+    Where an image was filled up to even sizes, so are its maps, with numbers that mean nothing. The bias is a row of
+    the matrix: its gradient as a sum over images, apart from the product, took longer than the products themselves.
     """
 
     weight: Float[Array, "patch maps"]
@@ -64,15 +57,15 @@ class Convolution(eqx.Module):
         self.bias = jnp.zeros((num_maps,))
 
     def __call__(self, tiles: Float[Array, "R S tile"]) -> Float[Array, "R-1 S-1 tile_of_maps"]:
-        """Returns the maps of one image in tiles."""
+        """Convolves one image."""
         rows, columns = tiles.shape[0] - 1, tiles.shape[1] - 1
         around = [tiles[i : rows + i, j : columns + j] for i in range(2) for j in range(2)]
         one = jnp.broadcast_to(jnp.eye(1, ALIGNED, dtype=tiles.dtype), (rows, columns, ALIGNED))
         bias = jnp.pad(jnp.tile(self.bias, 4)[None], ((0, ALIGNED - 1), (0, 0)))
-        return jnp.concatenate([*around, one], axis=-1) @ jnp.concatenate([self._four_fold(), bias])
+        return jnp.concatenate([*around, one], axis=-1) @ jnp.concatenate([self._matrix(), bias])
 
-    def _four_fold(self) -> Float[Array, "four_tiles tile_of_maps"]:
-        """The matrix from four tiles of an image to one of maps: the weight at each of its four places in 4x4 cells."""
+    def _matrix(self) -> Float[Array, "four_tiles tile_of_maps"]:
+        """Returns the matrix from four tiles of an image to one of maps: the weight at its four places in 4x4 cells."""
         kernel = self.weight.reshape(3, 3, -1, self.bias.shape[0])
         places = [((i, 1 - i), (j, 1 - j), (0, 0), (0, 0)) for i in range(2) for j in range(2)]
         cells = jnp.stack([jnp.pad(kernel, place) for place in places], axis=3)
@@ -80,14 +73,15 @@ class Convolution(eqx.Module):
         return jnp.swapaxes(tiles, 1, 2).reshape(-1, 4 * self.bias.shape[0])
 
 
-Networks = TypeVar("Networks")
-
-
 Norm = eqx.nn.LayerNorm | eqx.nn.Identity
 
 
+def _norm(hidden_dim: int, normed: bool) -> Norm:
+    return eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
+
+
 class GridEmbedding(eqx.Module):
-    """Embeds a grid: two convolutions, a linear layer, LayerNorm; inputs are scaled to at most one."""
+    """Embeds a grid by two convolutions, a linear layer and LayerNorm; inputs are scaled to at most one."""
 
     first: Convolution
     second: Convolution
@@ -110,25 +104,24 @@ class GridEmbedding(eqx.Module):
         self.first = Convolution(num_channels, num_maps, key=keys[0])
         self.second = Convolution(num_maps, num_maps, key=keys[1])
         self.linear = eqx.nn.Linear((height - 4) * (width - 4) * num_maps, hidden_dim, key=keys[2])
-        self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
+        self.norm = _norm(hidden_dim, normed)
         self.unit = unit
 
     def __call__(self, observation: Shaped[Array, "H W C"]) -> Float[Array, " hidden"]:
         """Embeds one image."""
         scaled = observation if self.unit == 1 else observation.astype(jnp.float32) / self.unit
-        maps = jax.nn.relu(self.first(tiled(scaled.astype(self.first.weight.dtype))))
+        maps = jax.nn.relu(self.first(to_tiles(scaled.astype(self.first.weight.dtype))))
         maps = jax.nn.relu(self.second(maps))
-        # The weight is cut into tiles too: there is less of it than of the maps, which would else have to be put back.
+        # A product of tiles is that of the wholes, and there is less of the weight to cut than of maps to put together.
         height, width, _ = observation.shape
         weight = self.linear.weight.reshape(-1, height - 4, width - 4, self.second.bias.shape[0])
-        linear = eqx.tree_at(
-            lambda layer: layer.weight, self.linear, jax.vmap(tiled)(weight).reshape(weight.shape[0], -1)
-        )
+        weight = jax.vmap(to_tiles)(weight).reshape(weight.shape[0], -1)
+        linear = eqx.tree_at(lambda layer: layer.weight, self.linear, weight)
         return self.norm(linear(maps.reshape(-1)))
 
 
 class VectorEmbedding(eqx.Module):
-    """Embeds a vector: two hidden layers, a linear layer, LayerNorm; inputs brought to zero mean and unit spread."""
+    """Embeds a vector by two hidden layers, a linear layer and LayerNorm; inputs get zero mean and unit spread."""
 
     layers: eqx.nn.MLP
     norm: Norm
@@ -139,7 +132,7 @@ class VectorEmbedding(eqx.Module):
         self, mean: Float[Array, " D"], spread: Float[Array, " D"], hidden_dim: int, *, normed: bool, key: PRNGKeyArray
     ):
         self.layers = eqx.nn.MLP(mean.shape[0], hidden_dim, hidden_dim, depth=2, key=key)
-        self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
+        self.norm = _norm(hidden_dim, normed)
         self.mean, self.spread = mean, spread
 
     def __call__(self, observation: Float[Array, " D"]) -> Float[Array, " hidden"]:
@@ -151,32 +144,32 @@ class VectorEmbedding(eqx.Module):
             x = jax.nn.relu(layer(x)).astype(last.weight.dtype)
         return self.norm(last(x))
 
-    def in_half(self) -> "VectorEmbedding":
-        """A copy in bfloat16 but for the first layer: a vector rounded to three digits would be another one."""
+    def to_bfloat16(self) -> "VectorEmbedding":
+        """Returns a copy in bfloat16 but for the first layer: a vector rounded to three digits would be another one."""
 
         def later(embedding: VectorEmbedding) -> tuple[Any, ...]:
             return *embedding.layers.layers[1:], embedding.norm
 
-        return eqx.tree_at(later, self, halved(later(self)))
+        return eqx.tree_at(later, self, to_bfloat16(later(self)))
 
 
 class SymbolEmbedding(eqx.Module):
-    """Embeds a symbol: a learned vector for each, LayerNorm."""
+    """Embeds a symbol by a learned vector for each, and LayerNorm."""
 
     table: eqx.nn.Embedding
     norm: Norm
 
     def __init__(self, num_symbols: int, hidden_dim: int, *, normed: bool, key: PRNGKeyArray):
         self.table = eqx.nn.Embedding(num_symbols, hidden_dim, key=key)
-        self.norm = eqx.nn.LayerNorm(hidden_dim) if normed else eqx.nn.Identity()
+        self.norm = _norm(hidden_dim, normed)
 
     def __call__(self, observation: Int[Array, ""]) -> Float[Array, " hidden"]:
         """Embeds one symbol."""
         return self.norm(self.table(observation))
 
 
-class BlankEmbedding(eqx.Module):
-    """Embeds vectors of width zero as zeros, where demonstrations have no states.
+class ZeroEmbedding(eqx.Module):
+    """Embeds observations of width zero as zeros, where demonstrations have no states.
 
     A constant that is learned would do too, but each of its entries is one more bias of the layer that reads it: all of
     them move at once, and that layer learns less about what does vary.
@@ -186,38 +179,41 @@ class BlankEmbedding(eqx.Module):
     dtype: str = eqx.field(static=True, default="float32")
 
     def __call__(self, observation: Float[Array, " 0"]) -> Float[Array, " hidden"]:
-        """Embeds nothing."""
+        """Returns zeros."""
         del observation
         return jnp.zeros((self.hidden_dim,), self.dtype)
 
-    def in_half(self) -> "BlankEmbedding":
-        """A copy that gives zeros in bfloat16."""
-        return BlankEmbedding(self.hidden_dim, "bfloat16")
+    def to_bfloat16(self) -> "ZeroEmbedding":
+        """Returns a copy that gives zeros in bfloat16."""
+        return ZeroEmbedding(self.hidden_dim, "bfloat16")
 
 
-Embedding = GridEmbedding | VectorEmbedding | SymbolEmbedding | BlankEmbedding
+Embedding = GridEmbedding | VectorEmbedding | SymbolEmbedding | ZeroEmbedding
 
 
 def make_embedding(
     space: Space, scaling: Scaling, *, num_maps: int, hidden_dim: int, normed: bool = True, key: PRNGKeyArray
 ) -> Embedding:
-    """Makes the embedding for a kind of observation; not `normed` where something else is to be normed with it."""
+    """Makes the embedding for a kind of observation; not `normed` where a later LayerNorm follows."""
     if space.observation_kind == "grid":
         sizes = space.observation_shape, num_maps, hidden_dim
         return GridEmbedding(*sizes, unit=space.grid_unit, normed=normed, key=key)
     if space.observation_kind == "vector" and space.observation_shape == (0,):
-        return BlankEmbedding(hidden_dim)
+        return ZeroEmbedding(hidden_dim)
     if space.observation_kind == "vector":
         return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, normed=normed, key=key)
     return SymbolEmbedding(space.num_symbols, hidden_dim, normed=normed, key=key)
 
 
-def halved(networks: Networks) -> Networks:
-    """A copy of networks that computes in bfloat16, but for what a part's `in_half` keeps."""
+Networks = TypeVar("Networks")
 
-    def halve(leaf: Any) -> Any:
-        if hasattr(leaf, "in_half"):
-            return leaf.in_half()
+
+def to_bfloat16(networks: Networks) -> Networks:
+    """Returns a copy of networks that computes in bfloat16, but for what a part's own `to_bfloat16` keeps."""
+
+    def convert(leaf: Any) -> Any:
+        if hasattr(leaf, "to_bfloat16"):
+            return leaf.to_bfloat16()
         return leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf
 
-    return jax.tree.map(halve, networks, is_leaf=lambda leaf: hasattr(leaf, "in_half"))
+    return jax.tree.map(convert, networks, is_leaf=lambda leaf: hasattr(leaf, "to_bfloat16"))

@@ -1,4 +1,4 @@
-"""Run LSTMs: single steps, masked passes over sequences, and memories of states and actions.
+"""Run LSTMs: single steps, and masked passes over sequences.
 
 A pass for a segment hides what came before it (paper, "RNN state masking"): hidden and cell state are multiplied by a
 soft mask after each update, and gradients pass into the mask.
@@ -48,42 +48,6 @@ def lstm_step(cell: eqx.nn.LSTMCell, state: LSTMState, projected: Float[Array, "
     into, keep, candidate, out = jnp.split(gates, 4)
     memory = jax.nn.sigmoid(keep) * state.cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)
     return LSTMState(jax.nn.sigmoid(out) * jnp.tanh(memory), memory)
-
-
-def update_memory(
-    cell: eqx.nn.LSTMCell,
-    state: LSTMState | None,
-    embedded: Float[Array, " hidden"],
-    previous_action: Float[Array, " width"],
-) -> LSTMState:
-    """Adds an embedded observation, and the action that led to it; at the first, the state is None and the action 0."""
-    inputs = jnp.concatenate([embedded, previous_action.astype(embedded.dtype)])
-    return lstm_step(cell, state or zero_state(cell), project(cell, inputs))
-
-
-def memory_in_segments(
-    cell: eqx.nn.LSTMCell,
-    embedded: Float[Array, "B times hidden"],
-    actions: Float[Array, "B times width"],
-    masks: Float[Array, "B M times"],
-    lengths: Int[Array, " B"],
-) -> Float[Array, "B M times memory"]:
-    """Computes the memory at each time of each segment, with the passes of all segments at once.
-
-    Args:
-      cell: the LSTM.
-      embedded: embedded frames.
-      actions: the action taken at each time, as a vector.
-      masks: mask_i(t), that no earlier segment explains time t.
-      lengths: number of steps of each demonstration.
-    """
-    own = masks[..., None] * actions[:, None]  # actions of earlier segments are hidden too
-    previous = jnp.pad(own[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0))).astype(embedded.dtype)
-    seen = jnp.broadcast_to(embedded[:, None], (*masks.shape, embedded.shape[-1]))
-    inputs = jnp.concatenate([seen, previous], axis=-1).reshape(-1, masks.shape[-1], cell.input_size)
-    num_real = jnp.repeat(lengths + 1, masks.shape[1])
-    encodings = masked_passes(cell, project(cell, inputs), masks.reshape(-1, masks.shape[-1]), num_real)
-    return encodings.reshape(*masks.shape, cell.hidden_size)
 
 
 def masked_passes(

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from compile_il.networks.embeddings import Convolution, halved, tiled, untiled
+from compile_il.networks.embeddings import Convolution, from_tiles, to_bfloat16, to_tiles
 from compile_il.rl.config import AgentConfig, HierarchyError
 
 NO_TASK = -1
@@ -97,9 +97,9 @@ class GridFront(eqx.Module):
         image_kernel = kernel[:, : image.shape[2]].reshape(-1, kernel.shape[2])
         convolve = eqx.tree_at(lambda layer: layer.weight, self.first, image_kernel)
         task_maps = task @ kernel[:, image.shape[2] :].sum(axis=0)
-        maps = jax.nn.relu(convolve(tiled(image.astype(kernel.dtype))) + jnp.tile(task_maps, 4))
+        maps = jax.nn.relu(convolve(to_tiles(image.astype(kernel.dtype))) + jnp.tile(task_maps, 4))
         maps = jax.nn.relu(self.second(maps))
-        return untiled(maps, image.shape[0] - 4, image.shape[1] - 4).reshape(-1)
+        return from_tiles(maps, image.shape[0] - 4, image.shape[1] - 4).reshape(-1)
 
 
 class VectorFront(eqx.Module):
@@ -183,7 +183,7 @@ class Agent(eqx.Module):
         def networks(agent: Agent) -> tuple[Any, ...]:
             return agent.tasks, agent.front, agent.encoder, agent.norm, agent.hidden
 
-        return eqx.tree_at(networks, self, halved(networks(self)))
+        return eqx.tree_at(networks, self, to_bfloat16(networks(self)))
 
 
 class GreedyAgent(eqx.Module):

@@ -18,7 +18,7 @@ from scipy.special import gammaln, log_softmax, logsumexp
 
 from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.recognition import Inference
-from tests.inference.relaxed.untold import untold_terms
+from tests.inference.relaxed.single import unlabelled_terms
 
 T, M, K, RATE = 5, 3, 2, 3.0
 CUTS = [(b1, b2) for b1 in range(T + 1) for b2 in range(b1, T + 1)]
@@ -79,7 +79,7 @@ def loss(logits: Any, ends: Any, codes: Any, code_logits: Any, log_policy: Any) 
     segments = jnp.where(inside, 0.0, LOG_ZERO)
     found = Inference(logits, hard, jnp.zeros((M, T + 1)), segments, code_logits)
     log_codes = jnp.where(one_hot(codes, K) > 0, 0.0, LOG_ZERO)
-    return sum(untold_terms(found, log_codes, log_policy, jnp.array(T), rate=RATE, boundary_term="lengths"))
+    return sum(unlabelled_terms(found, log_codes, log_policy, jnp.array(T), rate=RATE, boundary_term="lengths"))
 
 
 def expected_loss(q: Recogniser, log_policy: np.ndarray) -> float:

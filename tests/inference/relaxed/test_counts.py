@@ -35,7 +35,9 @@ def labelled(ends: list[list[int]], codes: list[list[int]]) -> cil.Demonstration
 def losses(demos: cil.Demonstrations, num_segments: int, **settings: Any) -> np.ndarray:
     """With the same networks, whatever the number of segments."""
     config = dataclasses.replace(CONFIG, num_segments=num_segments, **settings).resolved()
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demonstrations()), jax.random.key(0))
+    skills = engine_of(config).make_skills(
+        config.resolved(), space_of(demos), scaling_of(demonstrations()), jax.random.key(0)
+    )
     keys = jax.random.split(jax.random.key(1), len(demos))
     batch = batch_of(demos, sum(LENGTHS) + 8, 9)
     return np.asarray(
@@ -105,7 +107,7 @@ def test_labels_of_some_leave_others_as_they_are() -> None:
 def test_zeros_alone_are_not_ignored() -> None:
     boundaries = [np.full(n, -1) for n in LENGTHS]
     boundaries[1][2:4] = 0
-    with pytest.raises(DemonstrationError, match="demonstration 1 tell 0 of 2 boundaries"):
+    with pytest.raises(DemonstrationError, match="demonstration 1 give 0 of 2 boundaries"):
         cil.fit(demonstrations().with_labels(boundaries=boundaries), config=CONFIG, progress=False)
 
 

@@ -140,7 +140,7 @@ def test_it_runs_in_a_world() -> None:
 
 def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
     config = dataclasses.replace(SMALL, **settings).resolved()
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     losses = engine_of(config).make_losses(config, 3.0)
     keys = jax.random.split(jax.random.key(1), len(demos))
     return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0)).total))
@@ -156,7 +156,7 @@ def test_padding_and_room_change_nothing() -> None:
 
 def test_states_and_actions_are_normed_together() -> None:
     demos = vector_demos()
-    skills = engine_of(SMALL).make_skills(SMALL, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(SMALL).make_skills(SMALL.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     assert isinstance(skills, RelaxedSkills)
     inputs = skills.read(batch_of(demos, 80, 9)).inputs
     for row, length in zip(inputs, demos.lengths, strict=True):
@@ -185,11 +185,11 @@ def test_labels_are_read_as_ends_and_codes() -> None:
     steps[0][[2, 4]] = 1
     steps[1][:] = UNKNOWN
     codes = [np.repeat([3, 1, 2], [2, 2, n - 4]) for n in demos.lengths]
-    told = supervision_of_batch(labelled(demos, boundaries=steps, codes=codes), jnp.array([3, 3]), 3)
+    told = supervision_of_batch(labelled(demos, boundaries=steps, codes=codes), 3, jnp.array([3, 3]))
     np.testing.assert_array_equal(told.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
     np.testing.assert_array_equal(told.codes, [[3, 1, 2], [UNKNOWN] * 3])
     segment_codes = [np.array([1, UNKNOWN, 0]), np.array([], int)]
-    told = supervision_of_batch(labelled(demos, segment_codes=segment_codes), jnp.array([3, 3]), 3)
+    told = supervision_of_batch(labelled(demos, segment_codes=segment_codes), 3, jnp.array([3, 3]))
     np.testing.assert_array_equal(told.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
     np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
 
@@ -200,7 +200,7 @@ def test_a_world_tells_the_truth(supervision: Any) -> None:
     keys = jax.random.split(jax.random.key(5), 4)
     batch = draw_batch(world, keys, 400, 90, supervision)
     episodes = jax.vmap(world.episode)(keys)
-    told = supervision_of_batch(batch, jnp.full(4, 3), 3)
+    told = supervision_of_batch(batch, 3, jnp.full(4, 3))
     for i in range(4):
         index = np.asarray(episodes.segment_index[i, : batch.lengths[i]])
         ends = [*np.flatnonzero(np.diff(index)) + 1, len(index)]
@@ -280,9 +280,9 @@ def test_gaussian_codes_are_refused_in_words_that_help() -> None:
     [
         (
             {"boundaries": [[0, 1, 0, 0, 0, 0, 0]]},
-            r"demonstration 0 tell 1 of 2 boundaries: .* needs all",
+            r"demonstration 0 give 1 of 2 boundaries: .* needs all",
         ),
-        ({"codes": [[1] * 7]}, r"demonstration 0 tell codes of steps without its boundaries"),
+        ({"codes": [[1] * 7]}, r"demonstration 0 give codes of steps without its boundaries"),
         ({"segment_codes": [[1, 1, 40]], "settings": {"codes": "gaussian"}}, r"raise code_dim to at least 41"),
         ({"segment_codes": [[1, 1, 2]], "settings": {"supervision": "z"}}, r"supervision is 'z', which is for worlds"),
     ],
@@ -321,7 +321,7 @@ def test_labels_count_whatever_others_have() -> None:
     cut[1][:] = UNKNOWN
     found = model.segment(demos.with_labels(boundaries=cut), [2, 3])
     assert found.boundaries[0].tolist() == [5]
-    with pytest.raises(DemonstrationError, match=r"demonstration 0 tell 1 of 2 boundaries"):
+    with pytest.raises(DemonstrationError, match=r"demonstration 0 give 1 of 2 boundaries"):
         model.segment(demos.with_labels(boundaries=cut), 3)
 
 
@@ -329,7 +329,7 @@ def test_labels_count_whatever_others_have() -> None:
 def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -> None:
     demos = vector_demos(continuous=True)
     config = dataclasses.replace(SMALL, inference=inference, num_segments=2).resolved()
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, int(demos.num_frames), demos.max_length)
     keys = jax.random.split(jax.random.key(1), len(demos))
     losses = eqx.filter_jit(engine_of(config).make_losses(config, 3.0))

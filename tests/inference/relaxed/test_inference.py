@@ -11,8 +11,7 @@ import pytest
 from compile_il.inference.relaxed.distributions import categorical_kl, relax
 from compile_il.inference.relaxed.objective import mixed_log_policy, reconstruction
 from compile_il.inference.relaxed.recognition import Inference, Recognition, draw_gumbel
-from tests.inference.relaxed.alone import encode, infer
-from tests.inference.relaxed.untold import untold_terms
+from tests.inference.relaxed.single import encode, infer, unlabelled_terms
 
 # Logits over a temperature near zero are large: unoptimised programs round them so that log q is off by 1e-3.
 pytestmark = pytest.mark.usefixtures("optimised")
@@ -92,7 +91,7 @@ def test_padding_changes_nothing() -> None:
     np.testing.assert_array_equal(a.code_logits, b.code_logits)
     losses = []
     for policy in (LOG_POLICY, LOG_POLICY.at[LENGTH:].set(-1e6)):
-        losses.append(untold_terms(a, jax.nn.log_softmax(a.code_logits), policy, jnp.array(LENGTH)))
+        losses.append(unlabelled_terms(a, jax.nn.log_softmax(a.code_logits), policy, jnp.array(LENGTH)))
     np.testing.assert_array_equal(*map(np.array, losses))
 
 
@@ -117,7 +116,7 @@ def test_one_segment_is_a_plain_autoencoder() -> None:
     logits = NETWORK.code_head(encodings[LENGTH - 1])
     np.testing.assert_allclose(found.code_logits[0], logits, rtol=1e-5, atol=1e-6)
     log_codes = relax(logits, jnp.zeros(SKILLS), 1.0)[None]
-    terms = untold_terms(found, log_codes, LOG_POLICY, jnp.array(LENGTH))
+    terms = unlabelled_terms(found, log_codes, LOG_POLICY, jnp.array(LENGTH))
     mixed = np.log(np.exp(np.asarray(LOG_POLICY)[:LENGTH]) @ np.exp(np.asarray(log_codes[0])))
     np.testing.assert_allclose(terms.reconstruction, -mixed.sum(), rtol=1e-5)
     np.testing.assert_allclose(terms.codes, categorical_kl(logits), rtol=1e-5)
@@ -147,7 +146,7 @@ def test_gradients_reach_the_boundary_head_by_each_way(term: str) -> None:
     def gradient(network: Recognition, weights: Any) -> Any:
         found = infer(network, INPUTS, jnp.array(LENGTH), gumbel, temperature=1.0)
         log_codes = jax.nn.log_softmax(found.code_logits)
-        terms = untold_terms(found, log_codes, LOG_POLICY, jnp.array(LENGTH), boundary_term=term)
+        terms = unlabelled_terms(found, log_codes, LOG_POLICY, jnp.array(LENGTH), boundary_term=term)
         return weights @ jnp.array(terms)
 
     for part in np.eye(3, dtype=np.float32):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compile_il.inference.records import LOG_ZERO
-from compile_il.inference.relaxed.recognition import end_of, log_ahead, log_reached
-from tests.inference.relaxed.alone import soft_segments
+from compile_il.inference.relaxed.recognition import hard_boundary, soft_segment
+from tests.inference.relaxed.single import soft_segments
 
 NUM_TIMES = 7
 segments_of = jax.jit(soft_segments)
@@ -39,7 +39,7 @@ def test_segment_probabilities_are_those_of_independent_boundaries(num_inner: in
             open_[i, begin:] += weight
     found = segments_of(jnp.asarray(log_boundaries), jnp.array(length))
     np.testing.assert_allclose(np.exp(found.log_probs), expected, atol=1e-6)
-    np.testing.assert_allclose(np.exp(found.log_open), open_, atol=1e-6)
+    np.testing.assert_allclose(np.exp(found.log_mask), open_, atol=1e-6)
 
 
 @given(st.integers(0, 5), st.integers(1, NUM_TIMES - 1), st.integers(0, 10**6), st.sampled_from([0.5, 5.0, 50.0]))
@@ -62,14 +62,14 @@ def test_segments_share_each_step_of_long_demonstrations() -> None:
 
 
 def test_certain_boundaries_give_hard_segments() -> None:
-    boundaries = jnp.stack([end_of(jnp.array(t), NUM_TIMES) for t in (2, 3)])
+    boundaries = jnp.stack([hard_boundary(jnp.array(t), NUM_TIMES) for t in (2, 3)])
     found = np.exp(segments_of(boundaries, jnp.array(6)).log_probs)
     np.testing.assert_array_equal(found[:, :6].argmax(axis=0), [0, 0, 1, 2, 2, 2])
     np.testing.assert_array_equal(found[:, :6].max(axis=0), 1.0)
 
 
 def test_a_boundary_before_an_earlier_one_leaves_its_segment_empty() -> None:
-    boundaries = jnp.stack([end_of(jnp.array(t), NUM_TIMES) for t in (4, 2)])
+    boundaries = jnp.stack([hard_boundary(jnp.array(t), NUM_TIMES) for t in (4, 2)])
     found = np.exp(segments_of(boundaries, jnp.array(6)).log_probs)
     np.testing.assert_array_equal(found[1], 0.0)
     np.testing.assert_array_equal(found[:, :6].argmax(axis=0), [0, 0, 0, 0, 2, 2])
@@ -80,12 +80,12 @@ def test_small_probabilities_survive() -> None:
     logits = jnp.where(jnp.arange(5000) == 1, 0.0, -30.0).at[0].set(LOG_ZERO)
 
     def late(logits: jax.Array) -> jax.Array:
-        return log_ahead(jax.nn.log_softmax(logits))[4000]
+        return soft_segment(jnp.zeros(5000), jax.nn.log_softmax(logits)).log_probs[4000]
 
     value, gradient = jax.jit(jax.value_and_grad(late))(logits)
     np.testing.assert_allclose(value, -30 + np.log(999), rtol=1e-5)
     assert np.isfinite(gradient).all()
     assert float(jnp.abs(gradient).sum()) > 0.5
-    reached = log_reached(jax.nn.log_softmax(logits))
+    reached = soft_segment(jnp.zeros(5000), jax.nn.log_softmax(logits)).next_log_mask
     assert float(reached[0]) < LOG_ZERO / 2
     np.testing.assert_allclose(reached[-1], 0.0, atol=1e-6)

@@ -13,6 +13,7 @@ added here:
 - its decoder reads a relaxed code as a vector, where ours mixes the policies of skills.
 """
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,25 +25,23 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from compile_il.config import Config
 from compile_il.inference.relaxed.distributions import gaussian_code_losses, shift
 from compile_il.inference.relaxed.objective import (
-    Codes,
+    CodeSample,
     LossTerms,
-    RelaxedSettings,
-    code_losses,
+    categorical_code_losses,
     loss_terms,
     relaxed_codes,
 )
 from compile_il.inference.relaxed.recognition import Inference, Recognition, infer_all
-from compile_il.inference.relaxed.supervision import Supervision, no_supervision
-from tests.inference.relaxed.alone import encode
+from compile_il.inference.relaxed.supervision import Supervision
+from tests.inference.relaxed.single import encode, no_supervision
 
 DATA = np.load(Path(__file__).parents[2] / "data" / "official_toy.npz")
 HIDDEN, LATENT, NUM_SEGMENTS, RATE, NUM_STEPS, NUM_SEQUENCES = 7, 4, 3, 3.0, 6, 2
 LENGTHS = np.full(NUM_SEQUENCES, NUM_STEPS)
-SETTINGS = RelaxedSettings(
-    NUM_SEGMENTS, RATE, beta_codes=1.0, beta_boundaries=1.0, readout="last", boundary_term="first"
-)
+CONFIG = Config(inference="relaxed", num_segments=NUM_SEGMENTS, beta_codes=1.0, beta_boundaries=1.0)
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}
 
 
@@ -99,7 +98,7 @@ def code_noise(kind: str) -> Any:
     return jnp.stack([DATA[f"{kind}/{name}"] for name in names], axis=1)
 
 
-def untold() -> Supervision:
+def unlabelled() -> Supervision:
     return jax.vmap(lambda length: no_supervision(length, NUM_SEGMENTS))(jnp.asarray(LENGTHS))
 
 
@@ -109,14 +108,14 @@ def embedded(p: dict[str, Any], kind: str) -> Any:
 
 def infer(p: dict[str, Any], kind: str) -> Inference:
     """The recognition model, but for the hidden layer that the official code has before the code logits."""
-    rows = embedded(p, kind), jnp.asarray(LENGTHS), boundary_noise(kind), untold().ends
+    rows = embedded(p, kind), jnp.asarray(LENGTHS), boundary_noise(kind), unlabelled().ends
     found = infer_all(recognition(p), *rows, temperature=1.0, readout="last")
     return found._replace(code_logits=hidden_layer(p, "head_z", found.code_logits))
 
 
 def code_samples(found: Inference, kind: str) -> Any:
     if kind == "concrete":
-        return jnp.exp(relaxed_codes(found.code_logits, code_noise(kind), untold().codes, 1.0))
+        return jnp.exp(relaxed_codes(found.code_logits, code_noise(kind), unlabelled().codes, 1.0))
     mean, log_variance = jnp.split(found.code_logits, 2, axis=-1)
     return shift(mean, log_variance, code_noise(kind))
 
@@ -129,7 +128,7 @@ def test_every_number_of_the_recognition_model(kind: str) -> None:
     samples = code_samples(found, kind)
     for i in range(NUM_SEGMENTS):
         seen = {
-            "encodings": encode_rows(recognition(p).cell, embedded(p, kind), jnp.exp(found.log_open[:, i])),
+            "encodings": encode_rows(recognition(p).cell, embedded(p, kind), jnp.exp(found.log_masks[:, i])),
             "boundary_logits": found.boundary_logits[:, i],
             "boundary_sample": jnp.exp(found.log_boundaries[:, i]),
             "segment_probs": jnp.exp(found.log_segments[:, i]),
@@ -146,16 +145,18 @@ def test_every_number_of_the_recognition_model(kind: str) -> None:
 
 def our_terms(p: dict[str, Any], kind: str, found: Inference) -> LossTerms:
     """Those of each sequence, with the official decoder."""
-    logits, told = hidden_layer(p, "decode", code_samples(found, kind)), untold()
+    logits, supervision = hidden_layer(p, "decode", code_samples(found, kind)), unlabelled()
     symbols = DATA[f"{kind}/inputs"][:, :NUM_STEPS]
     log_actions = jnp.take_along_axis(jax.nn.log_softmax(logits), symbols[:, None], axis=-1)
     if kind == "concrete":
-        costs = jax.vmap(code_losses, in_axes=(0, 0, None))(found.code_logits, told.codes, SETTINGS.beta_codes)
+        costs = jax.vmap(categorical_code_losses, in_axes=(0, 0, None))(
+            found.code_logits, supervision.codes, CONFIG.beta_codes
+        )
     else:
         moments = jnp.split(found.code_logits, 2, axis=-1)
-        costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))(*moments, told.codes, SETTINGS.beta_codes)
-    each = jax.vmap(loss_terms, in_axes=(0, 0, 0, 0, None))
-    return each(found, Codes(log_actions, costs), told, jnp.asarray(LENGTHS), SETTINGS)
+        costs = jax.vmap(gaussian_code_losses, in_axes=(0, 0, 0, None))(*moments, supervision.codes, CONFIG.beta_codes)
+    each = jax.vmap(functools.partial(loss_terms, config=CONFIG, rate=RATE))
+    return each(found, CodeSample(log_actions, costs), supervision, jnp.asarray(LENGTHS))
 
 
 def one_too_far(logits: Any) -> Any:

@@ -11,16 +11,17 @@ from compile_il.config import Config
 from compile_il.data.batch import batch_of
 from compile_il.data.spaces import Scaling, Space, scaling_of, space_of
 from compile_il.inference.engines import engine_of
-from compile_il.inference.relaxed.objective import stopping_losses
+from compile_il.inference.relaxed.objective import termination_loss, termination_losses
 from compile_il.inference.relaxed.recognition import infer_all
-from compile_il.inference.relaxed.skills import RelaxedSkills, Termination, termination_loss
-from compile_il.inference.relaxed.supervision import counts_of_batch, supervision_of_batch
+from compile_il.inference.relaxed.skills import RelaxedSkills, Termination
+from compile_il.inference.relaxed.supervision import supervision_of_batch
 from tests.inference.exact.small import vector_demos
 
 RNG = np.random.default_rng(0)
 SPACE = Space("vector", (3,), 0, 4, 0)
 SCALING = Scaling(jnp.zeros(3), jnp.ones(3), jnp.zeros(0), jnp.ones(0), jnp.zeros((1, 3)), jnp.zeros(0))
-NETWORK = Termination(SPACE, SCALING, num_maps=2, hidden_dim=6, key=jax.random.key(0))
+CONFIG = Config(num_maps=2, hidden_dim=6).resolved()
+NETWORK = Termination(CONFIG, SPACE, SCALING, key=jax.random.key(0))
 FRAMES = jnp.asarray(RNG.normal(size=(8, 3)), jnp.float32)
 ACTIONS = jnp.asarray(RNG.integers(0, 4, 8))
 LENGTHS = jnp.array([7])
@@ -28,28 +29,28 @@ LENGTHS = jnp.array([7])
 
 def test_acting_is_a_masked_pass() -> None:
     """From where a segment begins, what is remembered step by step is what a pass behind a hard mask gives."""
-    vectors = jax.vmap(NETWORK.actions.vector)(ACTIONS)
-    embedded = jax.vmap(NETWORK.embedding)(FRAMES)
+    vectors = jax.vmap(NETWORK.encoder.actions.vector)(ACTIONS)
+    embedded = jax.vmap(NETWORK.encoder.embedding)(FRAMES)
     for begin in (0, 3):
         mask = (jnp.arange(8) >= begin).astype(jnp.float32)
         logits = NETWORK.logits(embedded[None], vectors[None], mask[None, None], LENGTHS)[0, 0]
-        state = NETWORK.init(FRAMES[begin])
+        state = NETWORK.encoder.init(FRAMES[begin])
         for t in range(begin, 8):
-            np.testing.assert_allclose(NETWORK.head(state.hidden), logits[t], atol=1e-5)
+            np.testing.assert_allclose(NETWORK.head(state.encoding), logits[t], atol=1e-5)
             assert NETWORK.done(state) == (logits[t] > 0)
             if t < 7:
-                state = NETWORK.observe(state, ACTIONS[t], FRAMES[t + 1])
+                state = NETWORK.encoder.update(state, ACTIONS[t], FRAMES[t + 1])
 
 
 @pytest.mark.parametrize(("logit", "done"), [(-1e-3, False), (1e-3, True)])
 def test_a_skill_stops_where_that_is_more_probable_than_not(logit: float, done: bool) -> None:
     saying = eqx.tree_at(lambda network: network.head, NETWORK, lambda hidden: jnp.array(logit))
-    assert bool(saying.done(saying.init(FRAMES[0]))) == done
+    assert bool(saying.done(saying.encoder.init(FRAMES[0]))) == done
 
 
 def test_nothing_of_the_future_is_seen() -> None:
-    vectors = jax.vmap(NETWORK.actions.vector)(ACTIONS)
-    embedded, mask = jax.vmap(NETWORK.embedding)(FRAMES), jnp.ones((1, 1, 8))
+    vectors = jax.vmap(NETWORK.encoder.actions.vector)(ACTIONS)
+    embedded, mask = jax.vmap(NETWORK.encoder.embedding)(FRAMES), jnp.ones((1, 1, 8))
     before = NETWORK.logits(embedded[None], vectors[None], mask, LENGTHS)[0, 0]
     after = NETWORK.logits(embedded.at[5:].set(0.0)[None], vectors.at[4:].set(0.0)[None], mask, LENGTHS)[0, 0]
     np.testing.assert_array_equal(before[:5], after[:5])
@@ -83,25 +84,22 @@ def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
     """It learns to say the boundaries that are found, which are not to be ones that it can say."""
     demos, num_segments = vector_demos(), 3
     config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).resolved()
-    skills = engine_of(config).make_skills(config, space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
     batch = batch_of(demos, 32, 9)
-    lengths, told = (
-        jnp.asarray(batch.lengths),
-        supervision_of_batch(batch, counts_of_batch(batch, num_segments), num_segments),
-    )
+    lengths, supervision = jnp.asarray(batch.lengths), supervision_of_batch(batch, num_segments)
 
     @eqx.filter_jit
     @eqx.filter_grad
     def gradient(skills: RelaxedSkills) -> jax.Array:
         frames = skills.read(batch)
         gumbel = jax.random.gumbel(jax.random.key(1), (len(demos), num_segments, 10))
-        found = infer_all(skills.recognition, frames.inputs, lengths, gumbel, told.ends, temperature=1.0)
-        return jnp.sum(stopping_losses(skills, frames, found, told, lengths))
+        found = infer_all(skills.recognition, frames.inputs, lengths, gumbel, supervision.ends, temperature=1.0)
+        return jnp.sum(termination_losses(skills, frames, found, supervision, lengths))
 
     assert isinstance(skills, RelaxedSkills)
     pull = gradient(skills)
     for part in (pull.embedding, pull.action_layer, pull.norm, pull.recognition, pull.policies):
         for leaf in jax.tree.leaves(part):
             np.testing.assert_array_equal(leaf, 0.0)
-    for part in (pull.termination.embedding, pull.termination.cell, pull.termination.head):
+    for part in (pull.termination.encoder.embedding, pull.termination.encoder.memory, pull.termination.head):
         assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(part)) > 1e-3

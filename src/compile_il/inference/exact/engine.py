@@ -40,7 +40,7 @@ from compile_il.inference.exact.priors import (
 from compile_il.inference.exact.segment_scores import Priors, score_segments
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.inference.records import BatchSegments, Loss, Losses, Skills, StepScores, is_impossible
-from compile_il.networks.policies import make_skill_policies
+from compile_il.networks.policies import SkillPolicies
 
 DECODER: Decoder = "exact"
 FINDS_COUNTS = True
@@ -59,7 +59,7 @@ def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArra
         effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
     return ExactSkills(
         space,
-        make_skill_policies(config, space, scaling, policy_key),
+        SkillPolicies(config, space, scaling, key=policy_key),
         shared_termination=bool(config.shared_termination),
         termination_weight=config.termination_weight or 1.0,
         durations=_make_durations(config),

@@ -12,14 +12,14 @@ from compile_il.data.spaces import Space
 from compile_il.inference.exact.effects import Effects
 from compile_il.inference.exact.priors import Durations
 from compile_il.inference.records import StepScores
-from compile_il.networks.embeddings import halved
+from compile_il.networks.embeddings import to_bfloat16
 from compile_il.networks.policies import EncoderState, SkillPolicies
 
 
 class ActorState(NamedTuple):
     """What skills know at one time, and the logit with which each of them would stop there."""
 
-    view: EncoderState
+    encoder: EncoderState
     stop_logits: Float[Array, " K"]
     measured: Float[Array, " D"] | None
     """How much of each thing there is (`Effects.measure`); None without effects."""
@@ -50,7 +50,7 @@ class ExactSkills(eqx.Module):
         key: PRNGKeyArray,
     ):
         num_rules = 1 if shared_termination else policies.num_skills
-        hidden_dim = policies.eyes.hidden_dim
+        hidden_dim = policies.encoder.hidden_dim
         width = 2 * hidden_dim + policies.actions.width
         self.policies = policies
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
@@ -81,11 +81,11 @@ class ExactSkills(eqx.Module):
 
     def _score_without_effects(self, batch: Batch, num_steps: int) -> StepScores:
         actions = jnp.asarray(batch.actions)
-        if self.policies.eyes.memory is None:
-            embedded = jax.vmap(self.policies.eyes.embedding)(jnp.asarray(batch.frames))
+        if self.policies.encoder.memory is None:
+            embedded = jax.vmap(self.policies.encoder.embedding)(jnp.asarray(batch.frames))
             rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0))
             return to_padded(rows, batch, num_steps)
-        seen = self.policies.eyes.encode_all(batch, num_steps + 1)
+        seen = self.policies.encoder.encode_all(batch, num_steps + 1)
         return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], to_padded(actions, batch, num_steps), seen[:, 1:])
 
     def _score_step(
@@ -114,16 +114,16 @@ class ExactSkills(eqx.Module):
         """
 
         def networks(skills: ExactSkills) -> tuple[Any, ...]:
-            return skills.policies.eyes, skills.policies.heads, skills.stopping
+            return skills.policies.encoder, skills.policies.heads, skills.stopping
 
-        return eqx.tree_at(networks, self, halved(networks(self)))
+        return eqx.tree_at(networks, self, to_bfloat16(networks(self)))
 
     def init(self, observation: Shaped[Array, "..."]) -> ActorState:
         """What is known where the first skill begins; none stops before its first step."""
         measured = None if self.effects is None else self.effects.measure(observation)
         # Of a type that is said: a program that is handed this and then what `observe` gives compiles once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
-        return ActorState(self.policies.eyes.init(observation), logits, measured)
+        return ActorState(self.policies.encoder.init(observation), logits, measured)
 
     def switch_skill(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
         """What is known where one skill has ended and the next begins: the same, so what was seen is remembered."""
@@ -132,19 +132,19 @@ class ExactSkills(eqx.Module):
 
     def act(self, now: ActorState, skill: Array) -> Shaped[Array, "*A"]:
         """The most probable action of a skill."""
-        return self.policies.act(now.view.seen, skill)
+        return self.policies.act(now.encoder.encoding, skill)
 
     def observe(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
         """What is known after an action has led to an observation."""
-        view = self.policies.eyes.update(now.view, action, observation)
-        logits = self.stop_logits(now.view.seen, action, view.seen)
+        encoder = self.policies.encoder.update(now.encoder, action, observation)
+        logits = self.stop_logits(now.encoder.encoding, action, encoder.encoding)
         if self.effects is None:
-            return ActorState(view, logits, None)
+            return ActorState(encoder, logits, None)
         assert now.measured is not None, "effects are looked at from the beginning"
         measured = self.effects.measure(observation)
         # The odds of stopping that `score_steps` gives, in which the rule has its weight and effects have theirs.
         odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
-        return ActorState(view, odds, measured)
+        return ActorState(encoder, odds, measured)
 
     def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
         """Whether a skill stops here: ψ_k(s, a, s') > 0.5, in which its effect, if modelled, has been weighed."""

@@ -1,12 +1,13 @@
-"""Relaxed and reparameterised samples, and what they cost (paper, "Continuous relaxation" and appendix "KL term").
+"""Sample relaxed boundaries and codes, and calculate what they cost (paper, appendix "KL term").
 
-The prior over boundaries: a Poisson on segment lengths, truncated to the demonstration and renormalised.
+Samples are reparameterised (paper, "Continuous relaxation"). The prior over boundaries is a Poisson on the lengths of
+segments, truncated to the demonstration and renormalised:
 
     p(b_i = t | b_{i-1} = t') ∝ λ^d e^{-λ} / d!,    d = t - t',   t' <= t <= T       (paper, prior over b)
 
-Positions beyond t' are not known while boundaries are soft, so the paper evaluates the KL of the first boundary only,
-for which t' = 0, and multiplies it by M; or it puts the prior on the soft length Σ_t P(t ∈ C_i) of every segment
-(appendix "KL term").
+A soft boundary has no single place t' from which the next length counts, so the paper evaluates the KL of the first
+boundary only, for which t' = 0, and multiplies it by M; or it puts the prior on the soft length Σ_t P(t ∈ C_i) of every
+segment.
 """
 
 import math
@@ -22,7 +23,7 @@ from compile_il.inference.records import LOG_ZERO, log_poisson
 def relax(
     logits: Float[Array, "*shape"], gumbel: Float[Array, "*shape"], temperature: float | Float[Array, ""]
 ) -> Float[Array, "*shape"]:
-    """Log of a concrete sample: log softmax[(logits + gumbel) / τ], where gumbel is standard Gumbel noise.
+    """Samples a concrete variable: log softmax[(logits + gumbel) / τ], where gumbel is standard Gumbel noise.
 
     The largest is taken off before the division: of numbers in the hundreds the fifth digit after the point is lost,
     and XLA does not round them in the same way wherever it needs them.
@@ -31,44 +32,44 @@ def relax(
     return jax.nn.log_softmax((noisy - jax.lax.stop_gradient(jnp.max(noisy, axis=-1, keepdims=True))) / temperature)
 
 
+def shift(
+    mean: Float[Array, "*shape"], log_variance: Float[Array, "*shape"], noise: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """Samples a Gaussian: mean + standard deviation * noise."""
+    return mean + jnp.exp(log_variance / 2) * noise
+
+
 def categorical_kl(logits: Float[Array, " K"]) -> Float[Array, ""]:
-    """KL(q || uniform) = Σ_k q_k log q_k + log K, of the categorical distribution that is not relaxed."""
+    """Calculates KL(q || uniform) = Σ_k q_k log q_k + log K, of the categorical distribution that is not relaxed."""
     log_q = jax.nn.log_softmax(logits)
     return jnp.sum(jnp.exp(log_q) * log_q) + jnp.log(logits.shape[0])
 
 
-def shift(
-    mean: Float[Array, "*shape"], log_variance: Float[Array, "*shape"], noise: Float[Array, "*shape"]
-) -> Float[Array, "*shape"]:
-    """A Gaussian sample, mean + standard deviation * noise."""
-    return mean + jnp.exp(log_variance / 2) * noise
+def gaussian_kl(mean: Float[Array, " D"], log_variance: Float[Array, " D"]) -> Float[Array, ""]:
+    """Calculates KL(N(mean, variance) || N(0, 1)) = ½ Σ (mean² + variance - 1 - log variance)."""
+    return 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1 - log_variance)
 
 
-def told_vector(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
-    """A told code as a Gaussian one: √D in its own entry, 0 in all others, as long as samples of the prior are."""
+def gaussian_label(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
+    """Returns the vector of a labelled code, as long as samples of the prior are: √D in its own entry, 0 elsewhere."""
     return math.sqrt(dim) * jax.nn.one_hot(code, dim)
+
+
+def prior_mean(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
+    """Returns the mean of a Gaussian code's prior: the vector of its label, or zero without a label."""
+    return jnp.where(code[..., None] >= 0, gaussian_label(code, dim), 0.0)
 
 
 def gaussian_code_losses(
     mean: Float[Array, "M D"], log_variance: Float[Array, "M D"], codes: Int[Array, " M"], beta: float
 ) -> Float[Array, " M"]:
-    """For each segment KL(q(z_i) || N(told, 1)) where a code is told, and β KL(q(z_i) || N(0, 1)) where none is."""
+    """Calculates, for each segment, KL(q(z_i) || N(label, 1)), or without a label β KL(q(z_i) || N(0, 1))."""
     costs = jax.vmap(gaussian_kl)(mean - prior_mean(codes, mean.shape[-1]), log_variance)
     return jnp.where(codes >= 0, costs, beta * costs)
 
 
-def prior_mean(code: Int[Array, "*shape"], dim: int) -> Float[Array, "*shape D"]:
-    """Mean of a Gaussian code's prior: the told code as a vector, or zero where none is told."""
-    return jnp.where(code[..., None] >= 0, told_vector(code, dim), 0.0)
-
-
-def gaussian_kl(mean: Float[Array, " D"], log_variance: Float[Array, " D"]) -> Float[Array, ""]:
-    """KL(N(mean, variance) || N(0, 1)) = ½ Σ (mean² + variance - 1 - log variance)."""
-    return 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1 - log_variance)
-
-
 def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
-    """Log p(b_1 = t), for t = 0 .. T; impossible on padding."""
+    """Calculates log p(b_1 = t), for t = 0 .. T; impossible on padding."""
     times = jnp.arange(num_times, dtype=float)
     values = jnp.where(times <= length, log_poisson(times, rate), LOG_ZERO)
     return jnp.where(times <= length, values - logsumexp(values), LOG_ZERO)
@@ -77,15 +78,12 @@ def first_boundary_prior(rate: float, length: Int[Array, ""], num_times: int) ->
 def log_boundary_prior(
     rate: float, length: Int[Array, ""], begin: Int[Array, ""], end: Int[Array, ""], num_times: int
 ) -> Float[Array, ""]:
-    """Log p(b_i = end | b_{i-1} = begin), truncated to begin .. T: that of the first boundary of what is left.
-
-    The normaliser is a sum of logs: the Poisson's cumulative distribution underflows where the rate is large.
-    """
+    """Calculates log p(b_i = end | b_{i-1} = begin), that of the first boundary of what is left from `begin` on."""
     return first_boundary_prior(rate, jnp.maximum(length - begin, 0), num_times)[end - begin]
 
 
 def first_boundary_kl(logits: Float[Array, " times"], rate: float, length: Int[Array, ""]) -> Float[Array, ""]:
-    """KL(q(b_1) || p(b_1)), of the categorical distribution that is not relaxed; to be multiplied by M."""
+    """Calculates KL(q(b_1) || p(b_1)), of the categorical distribution that is not relaxed; to be multiplied by M."""
     log_q = jax.nn.log_softmax(logits)
     log_p = first_boundary_prior(rate, length, logits.shape[0])
     return jnp.sum(jnp.where(log_q > LOG_ZERO / 2, jnp.exp(log_q) * (log_q - log_p), 0.0))
@@ -94,7 +92,7 @@ def first_boundary_kl(logits: Float[Array, " times"], rate: float, length: Int[A
 def soft_length_cost(
     logits: Float[Array, " times"], segment_probs: Float[Array, " times"], rate: float, length: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """-H[q(b_i)] - log p(soft length), one segment's contribution in the paper's other form.
+    """Calculates -H[q(b_i)] - log p(soft length), one segment's contribution in the paper's other form.
 
     The soft length L_i = Σ_t P(t ∈ C_i) need not be whole: the Poisson is continued by the gamma function, and
     normalised over the whole lengths 0 .. T.

@@ -1,14 +1,9 @@
-"""Soft boundaries and codes of demonstrations, segment by segment (paper, equations of the recognition model).
+"""Infer soft boundaries and codes, segment by segment: the recognition model q(b, z | x) and its soft masks.
 
-The recognition model q(b, z | x): one recurrent network, run once for each segment behind a soft mask.
-
-Paper, "Recognition model", "RNN state masking" and "Soft RNN readout". Inputs are embedded frames, T + 1 of them: the
-last one is where the demonstration ended, so that there is a place to put a boundary at its end.
-
-Soft segments from soft boundaries (paper, "Soft segment masks" and "RNN state masking").
-
-A demonstration of T steps has T + 1 times at which a boundary may lie, the first step of the next segment; the last
-one, T, is its end. With F_i(t) = P(b_i <= t), the cumulative sum of q(b_i),
+One recurrent network runs once for each segment behind a soft mask (paper, "Recognition model", "Soft segment masks",
+"RNN state masking" and "Soft RNN readout"). Inputs are embedded frames, T + 1 of them: a boundary may lie at any of
+these times, as the first step of the next segment, and the last one, T, is the demonstration's end. With F_i(t) =
+P(b_i <= t), the cumulative sum of q(b_i),
 
     P(t ∈ C_i) = [1 - F_i(t)] Π_{j<i} F_j(t)          mask_i(t) = Π_{j<i} F_j(t),      F_0 = 1, F_M(t) = 0 for t < T
 
@@ -29,6 +24,9 @@ from compile_il.inference.records import LOG_ZERO
 from compile_il.inference.relaxed.distributions import relax
 from compile_il.networks.lstm import masked_passes, project, state_dtype
 
+Readout = Literal["last", "attentive"]
+"""Where the code of a segment is read: softly at its last step, or where attention says."""
+
 
 class Recognition(eqx.Module):
     """An LSTM with a head for boundaries (one hidden layer), one for codes (linear) and one for attention (linear)."""
@@ -48,30 +46,30 @@ class Recognition(eqx.Module):
     def boundary_logits(
         self, encodings: Float[Array, "times hidden"], length: Int[Array, ""]
     ) -> Float[Array, " times"]:
-        """Logits h_b^t; neither the first step, which would leave a segment empty, nor padding can be a boundary."""
+        """Computes h_b^t; neither the first step, which would leave a segment empty, nor padding can be a boundary."""
         times = jnp.arange(encodings.shape[0])
         allowed = (times > 0) & (times <= length)
         logits = jax.vmap(self.boundary_head)(encodings).astype(state_dtype(encodings))
         return jnp.where(allowed, logits, LOG_ZERO)
 
     def code_logits(self, encodings: Float[Array, "times hidden"]) -> Float[Array, "times codes"]:
-        """Logits h_z^t, for a code that is read at time t."""
+        """Computes h_z^t, for a code that is read at time t."""
         return jax.vmap(self.code_head)(encodings).astype(state_dtype(encodings))
 
     def attention(self, encodings: Float[Array, "times hidden"]) -> Float[Array, " times"]:
-        """Scores a^t, before it is known which times belong to the segment."""
+        """Computes the scores a^t, whether or not time t belongs to the segment."""
         return jax.vmap(self.attention_head)(encodings).astype(state_dtype(encodings))
 
 
 def read_last(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
-    """Weights of a soft readout at a segment's last step: Σ_t q(b_i = t + 1) h^t."""
+    """Returns the weights of a soft readout at a segment's last step: Σ_t q(b_i = t + 1) h^t."""
     return jnp.append(jnp.exp(log_boundary[1:]), 0.0)
 
 
 def read_attentively(
     scores: Float[Array, " times"], log_segment: Float[Array, " times"], length: Int[Array, ""]
 ) -> Float[Array, " times"]:
-    """Weights of the attentive readout: softmax_t [ a_i^t + log P(t ∈ C_i) ], over the steps that are real.
+    """Returns the weights of the attentive readout: softmax_t [ a_i^t + log P(t ∈ C_i) ], over real steps.
 
     An empty segment has no step to attend to; its readout is the same everywhere, and never of padding.
     """
@@ -79,48 +77,37 @@ def read_attentively(
     return jax.nn.softmax(jnp.where(real, scores + log_segment, 2 * LOG_ZERO))
 
 
-class NextSegment(NamedTuple):
-    """One segment, log P(t ∈ C_i), and the mask that it leaves to those after it."""
+class SoftSegment(NamedTuple):
+    """One segment, and the mask of those after it."""
 
     log_probs: Float[Array, " times"]
-    log_open: Float[Array, " times"]
-    """Log of the mask of the segment that follows, mask_{i+1}(t)."""
+    """log P(t ∈ C_i)."""
+    next_log_mask: Float[Array, " times"]
+    """log mask_{i+1}(t)."""
 
 
-def log_reached(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
-    """Log F(t), the probability that the boundary lies at t or before."""
-    return jnp.minimum(jax.lax.cumlogsumexp(log_boundary), 0.0)
+def soft_segment(log_mask: Float[Array, " times"], log_boundary: Float[Array, " times"]) -> SoftSegment:
+    """Returns the segment behind a mask that ends at a soft boundary."""
+    log_cdf = jnp.minimum(jax.lax.cumlogsumexp(log_boundary), 0.0)  # log F(t)
+    log_from_t = jnp.minimum(jax.lax.cumlogsumexp(log_boundary, reverse=True), 0.0)
+    log_survival = jnp.append(log_from_t[1:], LOG_ZERO)  # log [1 - F(t)]
+    log_probs = jnp.maximum(log_mask + log_survival, LOG_ZERO)
+    return SoftSegment(log_probs, jnp.maximum(log_mask + log_cdf, LOG_ZERO))
 
 
-def log_ahead(log_boundary: Float[Array, " times"]) -> Float[Array, " times"]:
-    """Log [1 - F(t)], the probability that the boundary lies after t."""
-    from_here = jnp.minimum(jax.lax.cumlogsumexp(log_boundary, reverse=True), 0.0)
-    return jnp.append(from_here[1:], LOG_ZERO)
-
-
-def next_segment(log_open: Float[Array, " times"], log_boundary: Float[Array, " times"]) -> NextSegment:
-    """The segment that ends at a soft boundary, where earlier segments leave `log_open`."""
-    log_probs = jnp.maximum(log_open + log_ahead(log_boundary), LOG_ZERO)
-    return NextSegment(log_probs, jnp.maximum(log_open + log_reached(log_boundary), LOG_ZERO))
-
-
-def end_of(length: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
-    """Log-probabilities of a boundary that is known: all mass on that time."""
-    return jnp.where(jnp.arange(num_times) == length, 0.0, LOG_ZERO)
-
-
-Readout = Literal["last", "attentive"]
-"""Where the code of a segment is read: softly at its last step, or where attention says."""
+def hard_boundary(time: Int[Array, ""], num_times: int) -> Float[Array, " times"]:
+    """Returns the log-probabilities of a boundary that lies at one time."""
+    return jnp.where(jnp.arange(num_times) == time, 0.0, LOG_ZERO)
 
 
 class Inference(NamedTuple):
-    """What the recognition model says about one demonstration, with one sample of its boundaries."""
+    """Outputs of the recognition model for one demonstration, with one sample of its boundaries."""
 
     boundary_logits: Float[Array, "M times"]
     """Logits of q(b_i | x); those of the last segment are not used, since it ends with the demonstration."""
     log_boundaries: Float[Array, "M times"]
-    """Logs of relaxed samples of boundaries, or of told ones; the last boundary lies at the end."""
-    log_open: Float[Array, "M times"]
+    """Logs of relaxed samples of boundaries, or of labels; the last boundary lies at the end."""
+    log_masks: Float[Array, "M times"]
     """log mask_i(t): that no earlier segment explains time t."""
     log_segments: Float[Array, "M times"]
     """log P(t ∈ C_i), that step t belongs to segment i."""
@@ -133,7 +120,7 @@ def infer_all(
     inputs: Float[Array, "B times input"],
     lengths: Int[Array, " B"],
     gumbel: Float[Array, "B M times"],
-    told_ends: Int[Array, "B M"],
+    ends: Int[Array, "B M"],
     *,
     temperature: float | Float[Array, ""],
     readout: Readout = "last",
@@ -143,69 +130,56 @@ def infer_all(
     Args:
       recognition: the network.
       inputs: an embedded frame for each time of each demonstration.
-      lengths: steps that are real.
+      lengths: number of steps of each demonstration.
       gumbel: standard Gumbel noise for the boundary of each segment; that of the last one is not used.
-      told_ends: boundaries that are known and take the place of samples, or `UNKNOWN`; the last one is always known to
-        be the length (`compile_il.inference.relaxed.supervision`).
+      ends: boundaries that take the place of samples, or `UNKNOWN`; the last one is the length (`Supervision.ends`).
       temperature: τ of the relaxed boundaries.
       readout: where codes are read.
 
     Returns:
-      What was found, with demonstrations along the first axis of each array.
+      Outputs with demonstrations along the first axis of each array.
     """
     num_demos, num_segments, num_times = gumbel.shape
     projected = project(recognition.cell, inputs)
-    find = functools.partial(infer_segment, recognition, temperature=temperature, readout=readout)
+    infer_one = functools.partial(_infer_segment, recognition, temperature=temperature, readout=readout)
 
     def segment(
-        log_open: Float[Array, "B times"], now: tuple[Float[Array, "B times"], Int[Array, " B"]]
+        log_mask: Float[Array, "B times"], now: tuple[Float[Array, "B times"], Int[Array, " B"]]
     ) -> tuple[Float[Array, "B times"], Inference]:
-        encodings = masked_passes(recognition.cell, projected, jnp.exp(log_open), lengths + 1)
-        return jax.vmap(find)(encodings, log_open, *now, lengths)
+        encodings = masked_passes(recognition.cell, projected, jnp.exp(log_mask), lengths + 1)
+        return jax.vmap(infer_one)(encodings, log_mask, *now, lengths)
 
     start = jnp.zeros((num_demos, num_times), gumbel.dtype)
     # On a GPU a loop would spend as long on copying what each pass keeps for its gradient as some of the networks take.
     unroll = num_segments if jax.default_backend() == "gpu" else 1
-    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), told_ends.T), unroll=unroll)[1]
+    by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), ends.T), unroll=unroll)[1]
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), by_segment)
 
 
-def infer_segment(
+def _infer_segment(
     recognition: Recognition,
     encodings: Float[Array, "times hidden"],
-    log_open: Float[Array, " times"],
+    log_mask: Float[Array, " times"],
     gumbel: Float[Array, " times"],
-    told_end: Int[Array, ""],
+    end: Int[Array, ""],
     length: Int[Array, ""],
     *,
     temperature: float | Float[Array, ""],
     readout: Readout,
 ) -> tuple[Float[Array, " times"], Inference]:
-    """Infers the next segment of one demonstration; returns what it leaves open, and all that is found out about it."""
+    """Infers the next segment of one demonstration; returns the mask of the one after it beside."""
     logits = recognition.boundary_logits(encodings, length)
     sample = relax(logits, gumbel, temperature)
-    log_boundary = jnp.where(told_end == UNKNOWN, sample, end_of(told_end, sample.shape[0]).astype(sample.dtype))
-    found = next_segment(log_open, log_boundary)
-    code_logits = read_code(recognition, encodings, log_boundary, found, length, readout)
-    return found.log_open, Inference(logits, log_boundary, log_open, found.log_probs, code_logits)
-
-
-def read_code(
-    recognition: Recognition,
-    encodings: Float[Array, "times hidden"],
-    log_boundary: Float[Array, " times"],
-    found: NextSegment,
-    length: Int[Array, ""],
-    readout: Readout,
-) -> Float[Array, " codes"]:
-    """h_z of one segment: an average over the times at which it may have to be read."""
+    log_boundary = jnp.where(end == UNKNOWN, sample, hard_boundary(end, sample.shape[0]).astype(sample.dtype))
+    segment = soft_segment(log_mask, log_boundary)
     if readout == "last":
         weights = read_last(log_boundary)
     else:
-        weights = read_attentively(recognition.attention(encodings), found.log_probs, length)
-    return weights @ recognition.code_logits(encodings)
+        weights = read_attentively(recognition.attention(encodings), segment.log_probs, length)
+    code_logits = weights @ recognition.code_logits(encodings)
+    return segment.next_log_mask, Inference(logits, log_boundary, log_mask, segment.log_probs, code_logits)
 
 
 def draw_gumbel(key: PRNGKeyArray, num_segments: int, num_times: int) -> Float[Array, "M times"]:
-    """Standard Gumbel noise for the boundaries of one demonstration."""
+    """Draws standard Gumbel noise for the boundaries of one demonstration."""
     return jax.random.gumbel(key, (num_segments, num_times))

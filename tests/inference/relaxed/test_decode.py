@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.inference.relaxed.decode import HardSegments, segment
+from compile_il.inference.relaxed.decode import HardSegments, cut_segments
 from compile_il.inference.relaxed.recognition import Recognition, read_attentively
-from compile_il.inference.relaxed.supervision import no_supervision
-from tests.inference.relaxed.alone import encode
+from tests.inference.relaxed.single import encode, no_supervision
 from tests.inference.relaxed.test_inference import INPUTS, LENGTH, NETWORK, TIMES, run
 
 # Logits over a temperature near zero are large: unoptimised programs round them so that log q is off by 1e-3.
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("optimised")
 
 @eqx.filter_jit
 def find(network: Recognition, inputs: Any, length: Any, num_segments: int, readout: str = "last") -> HardSegments:
-    return segment(network, inputs, length, no_supervision(length, num_segments), readout)
+    return cut_segments(network, inputs, length, no_supervision(length, num_segments), readout)
 
 
 def cut_with_scissors(network: Recognition, inputs: jax.Array, length: int, num_segments: int, readout: str) -> tuple:

@@ -6,13 +6,14 @@ import pytest
 
 from compile_il.data.labels import UNKNOWN, PartialLabels
 from compile_il.data.validation import DemonstrationError
-from compile_il.inference.relaxed.supervision import check_labels, told_by
+from compile_il.inference.relaxed.engine import check_labels
+from compile_il.inference.relaxed.supervision import supervision_from_labels
 
 
 def told(boundaries: list[int], codes: list[int], count: int, num_segments: int) -> tuple[list[int], list[int]]:
     no_segment_codes = jnp.zeros(0, jnp.int32)
     labels = jnp.array(boundaries), jnp.array(codes), no_segment_codes, jnp.array(count)
-    found = told_by(jnp.array(len(codes)), *labels, num_segments)
+    found = supervision_from_labels(jnp.array(len(codes)), *labels, num_segments)
     return found.ends.tolist(), found.codes.tolist()
 
 
@@ -33,14 +34,14 @@ def test_any_step_tells_the_code_of_its_segment() -> None:
 def test_several_codes_within_a_segment_are_refused() -> None:
     starts = np.array([UNKNOWN, UNKNOWN, 1, UNKNOWN])
     check_labels(PartialLabels([starts], [np.array([1, UNKNOWN, 2, 2])]), np.array([2]))
-    with pytest.raises(DemonstrationError, match=r"demonstration 0 tell codes \[1, 2\] within segment 1"):
+    with pytest.raises(DemonstrationError, match=r"demonstration 0 give codes \[1, 2\] within segment 1"):
         check_labels(PartialLabels([starts], [np.array([0, 0, 1, 2])]), np.array([2]))
 
 
 def test_codes_of_steps_need_the_boundaries_between_them() -> None:
     labels = PartialLabels([np.zeros(4, int)], [np.full(4, 2)])
     check_labels(labels, np.array([1]))
-    with pytest.raises(DemonstrationError, match="tell 0 of 1 boundaries"):
+    with pytest.raises(DemonstrationError, match="give 0 of 1 boundaries"):
         check_labels(labels, np.array([2]))
     with pytest.raises(DemonstrationError, match="codes of steps without its boundaries"):
         check_labels(PartialLabels([np.full(4, UNKNOWN)], [np.full(4, 2)]), np.array([2]))
