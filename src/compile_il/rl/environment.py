@@ -57,11 +57,11 @@ class EnvState(NamedTuple):
     decision: Decision
     """Decision for the option that is running."""
     earned: Float[Array, ""]
-    """Discounted reward Σ γ^i r_i of the running option's steps so far."""
+    """Σ γ^i r_i over the n steps that the running option has taken so far."""
     discount: Float[Array, ""]
-    """γ^n for the n steps that the running option has taken so far."""
+    """γ^n."""
     num_steps: Int[Array, ""]
-    """Number of steps, n, that the running option has taken so far."""
+    """n."""
     episode_reward: Float[Array, ""]
     """Undiscounted reward of the whole episode so far."""
 
@@ -104,12 +104,12 @@ class OptionEnv(eqx.Module):
         return AgentInput(self.world.observe(level, state), jnp.array(kind), tasks)
 
     def start(self, agent: Agent | GreedyAgent, key: PRNGKeyArray) -> EnvState:
-        """Starts an environment's first episode, on a random level, and chooses its first option."""
+        """Starts an environment's first episode on a random level; see `start_on`."""
         level_key, choice_key = jax.random.split(key)
         return self.start_on(self._draw_level(level_key), agent, choice_key)
 
     def start_on(self, level_index: Int[Array, ""], agent: Agent | GreedyAgent, key: PRNGKeyArray) -> EnvState:
-        """Starts an environment's episode on a given level, and chooses its first option."""
+        """Starts an episode on a level, and chooses its first option."""
         state = self.world.start(self._level(level_index))
         inputs = self.agent_input(level_index, state)
         return EnvState(

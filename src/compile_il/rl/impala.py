@@ -24,12 +24,10 @@ MAX_WEIGHT = 1.0
 
 
 class Targets(NamedTuple):
-    """Targets of V-trace for the N decisions of a trajectory."""
+    """V-trace of the N decisions of a trajectory: targets of the baseline, v_n, and weighted advantages, A_n."""
 
     values: Float[Array, " N"]
-    """Targets of the baseline, v_n."""
     advantages: Float[Array, " N"]
-    """How much better choices were than the baseline expected, times their importance weights: A_n."""
 
 
 class ImpalaLosses(NamedTuple):
@@ -55,12 +53,7 @@ def vtrace(
         A_n = ρ_n (R_n + Γ_n v_{n+1} - V(s_n))
 
     Espeholt et al., equation 1 and section 4.2, with c̄ = ρ̄. Where a weight is 0, nothing that follows counts.
-
-    Args:
-      values: V(s_n), the last one for what follows the trajectory.
-      rewards: R_n.
-      discounts: Γ_n, 0 where an episode is over.
-      weights: π / μ of the choices.
+    The last of the values V(s_n) is for what follows the trajectory; Γ_n is 0 where an episode is over.
     """
     weights = jnp.minimum(weights, MAX_WEIGHT)
     errors = weights * (rewards + discounts * values[1:] - values[:-1])
@@ -88,10 +81,7 @@ def clip_advantages(
     policy can give up in one iteration what they always chose; docs/decisions.md, "A choice is not pushed far by the
     same trajectories".
 
-    Args:
-      advantages: A_n of V-trace.
-      weights: π / μ of the choices, not cut.
-      max_change: ε; None for no clipping, as in IMPALA.
+    With `max_change`, ε, of None nothing is clipped, as in IMPALA; `weights` are π / μ, not cut.
     """
     if max_change is None:
         return advantages
@@ -132,12 +122,7 @@ class LearnerState(NamedTuple):
 
 
 class Learner:
-    """Makes agents and updates them; all functions are pure, of one seed.
-
-    Args:
-      config: the settings.
-      make: makes an agent, given a `key`.
-    """
+    """Makes agents, by `make`, which takes a `key`, and updates them; all functions are pure, of one seed."""
 
     def __init__(self, config: AgentConfig, make: Callable[..., Agent]):
         self.config, self._make = config, make

@@ -88,8 +88,7 @@ def learn(
         trainer = AgentTrainer(config, task_world, model)
     else:
         raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
-    run = {"resume": resume, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return run_training(trainer, out, **run).best  # type: ignore[arg-type]
+    return run_training(trainer, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds).best
 
 
 class Agents(NamedTuple):

@@ -29,24 +29,20 @@ from compile_il.worlds.world import key_of
 if TYPE_CHECKING:
     import gymnasium
 
+_run = eqx.filter_jit(lambda agent, inputs: agent(inputs))
 FORMAT = 1
 """Version of the files of agents, raised whenever older ones can no longer be read."""
 SKILLS_FOLDER = "skills"
 
 
 class EpisodeResult(NamedTuple):
-    """Result of one episode, from its beginning to its end; of several, stacked."""
+    """Result of one episode, of which `PlayerScores` are means; of several, stacked."""
 
     success: Bool[Array, ""]
-    """Whether all tasks were done."""
     reward: Float[Array, ""]
-    """Undiscounted reward of the episode."""
     num_steps: Int[Array, ""]
-    """Number of low-level steps in the episode."""
     num_decisions: Int[Array, ""]
-    """Number of options that were called in the episode."""
     num_skills: Int[Array, ""]
-    """Number of skills among the options that were called."""
 
 
 @eqx.filter_jit
@@ -107,13 +103,10 @@ class Player:
     model: Model | None
 
     def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = True) -> PlayerScores:
-        """Runs one episode on each of some levels that no training has seen.
+        """Runs one episode on each of some levels that no training has seen; the seed is of levels and options.
 
-        Args:
-          num_levels: number of levels.
-          seed: seed of the levels and of the options that are drawn.
-          sample: whether options are drawn with the agent's probabilities, as in training. Else the most probable one
-            is called; an agent that always does the same in the same place may never get away from it.
+        Options are drawn with the agent's probabilities, as in training; or if `sample` is false, the most probable one
+        is called. An agent that always does the same in the same place may never get away from it.
         """
         if self.world is None:
             raise HierarchyError(
@@ -163,7 +156,7 @@ class Player:
             raise HierarchyError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
         padded = pad_tasks(remaining.tolist(), self.agent.num_input_tasks)
         inputs = AgentInput(jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(padded))
-        probs = np.asarray(_option_probs(self.agent, inputs), np.float64)
+        probs = np.asarray(jax.nn.softmax(_run(self.agent, inputs).logits), np.float64)
         return int(probs.argmax() if rng is None else rng.choice(len(probs), p=probs / probs.sum()))
 
     def make_env(self, render_mode: Literal["rgb_array", "ansi"] | None = None) -> "gymnasium.Env[Any, Any]":
@@ -179,12 +172,7 @@ class Player:
         return SkillEnv(env, self.model, discount=self.config.discount, max_steps=self.config.max_skill_steps)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes `agent/` and, where there are some, `skills/` into a folder; `load_player` reads them.
-
-        Args:
-          folder: where to write.
-          overwrite: whether an agent in the folder may be replaced.
-        """
+        """Writes `agent/` and, where there are some, `skills/` into a folder; `load_player` reads them."""
         target, world, name = Path(folder), None, name_of(self.world)
         if name is not None:  # a file cannot bring others back
             options = {field.name: getattr(self.world, field.name) for field in dataclasses.fields(WORLDS[name])}
@@ -201,11 +189,6 @@ class Player:
             self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
         save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
         return target
-
-
-@eqx.filter_jit
-def _option_probs(agent: Agent, inputs: AgentInput) -> Array:
-    return jax.nn.softmax(agent(inputs).logits)
 
 
 def pad_tasks(tasks: Sequence[int], num_tasks: int) -> NDArray[np.int32]:
