@@ -37,7 +37,7 @@ def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:
     """Skills that have learned nothing."""
     config = config.resolved()
     make = functools.partial(engine_of(config).make_skills, config, space_of(demos), scaling_of(demos))
-    return cil.Model(eqx.filter_jit(make)(jax.random.key(0)), config, 3.0)
+    return cil.Model(eqx.filter_jit(make)(jax.random.key(0)), config, config, 3.0)
 
 
 def steps_a_second(step: Callable[[Any, int], tuple[Any, Any]], start: Any, repeats: int) -> tuple[float, Any]:

@@ -234,7 +234,9 @@ def test_counts_that_crowd_the_largest_one_are_told() -> None:
 
 def test_demonstrations_that_are_one_segment_each_are_told() -> None:
     demos, model = vector_demos(), small_model()
-    dear = dataclasses.replace(model, config=dataclasses.replace(model.config, num_segments=None, segment_cost=100.0))
+    dear = dataclasses.replace(
+        model, resolved=dataclasses.replace(model.resolved, num_segments=None, segment_cost=100.0)
+    )
     with pytest.warns(CountWarning, match="4 of 4 demonstrations are found to be one segment each"):
         assert dear.segment(demos).num_segments.tolist() == [1] * 4
     with warnings.catch_warnings(action="error"):

@@ -68,7 +68,7 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
         return eqx.tree_at(last_bias, skills, bias - (middle if bias.shape == (4,) else jnp.mean(middle)))
 
     world = GridWorld(size=size, num_objects=4)
-    return Model(make(draw_levels(world, jax.random.key(5), 16), jax.random.key(3)), config, 3.0)
+    return Model(make(draw_levels(world, jax.random.key(5), 16), jax.random.key(3)), config, config, 3.0)
 
 
 def act(world: GridWorld, model: Model | None, max_steps: int | None = None) -> tuple:
@@ -170,7 +170,8 @@ class State(NamedTuple):
 
 def with_space(space: Space, **settings: Any) -> Model:
     """All that is looked at before skills are used."""
-    return Model(SimpleNamespace(space=space, num_skills=4), Config(**settings), 3.0)
+    config = Config(**settings)
+    return Model(SimpleNamespace(space=space, num_skills=4), config, config.resolved(), 3.0)
 
 
 GRID = Space("grid", (SIZE, SIZE, 12), 0, NUM_ACTIONS, 0)

@@ -11,7 +11,6 @@ from gymnasium.utils.env_checker import check_env
 
 from compile_il.config import Config
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.model.model import Model
 from compile_il.rl.config import HierarchyError
 from compile_il.rl.skill_env import SkillEnv
 from tests.inference.exact.small import model_for
@@ -143,7 +142,7 @@ def test_what_cannot_work_is_refused() -> None:
     ):
         SkillEnv(many, MODEL)
     with pytest.raises(HierarchyError, match="codes of this model are vectors"):
-        SkillEnv(TwoStatesEnv(), Model(MODEL.skills, Config(inference="relaxed", codes="gaussian"), 2.0))
+        SkillEnv(TwoStatesEnv(), dataclasses.replace(MODEL, config=Config(inference="relaxed", codes="gaussian")))
     with pytest.raises(HierarchyError, match=r"discount is 1\.5"):
         SkillEnv(TwoStatesEnv(), MODEL, discount=1.5)
     with pytest.raises(HierarchyError, match="max_steps is 0"):
@@ -161,6 +160,6 @@ def test_what_cannot_work_is_refused() -> None:
     for strange in (0.7, np.array([0, 1]), -1):
         with pytest.raises(HierarchyError, match="There is no action"):
             env.step(strange)
-    other = Model(MODEL.skills, dataclasses.replace(MODEL.config), 2.0)
+    other = dataclasses.replace(MODEL, config=dataclasses.replace(MODEL.config))
     with pytest.raises(HierarchyError, match="does not show what the model was trained on"):
         SkillEnv(TwoStatesEnv(), other, see=lambda observation: observation[:1]).reset()

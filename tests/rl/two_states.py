@@ -79,4 +79,4 @@ class RoundTrip(eqx.Module):
         return now[0] > 0
 
 
-MODEL = Model(RoundTrip(), Config(num_skills=1), 2.0)
+MODEL = Model(RoundTrip(), Config(num_skills=1), Config(num_skills=1).resolved(), 2.0)

@@ -17,7 +17,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from compile_il.baselines.features import Features, View
-from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
+from compile_il.config import NO_COUNTS, Config, ConfigError
 from compile_il.data.batch import Batch, batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
@@ -557,10 +557,9 @@ def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
     told = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
     model = fit(told, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
     assert model.segment(told).num_segments.tolist() == counts
-    assert model.segment_counts == SegmentCounts(3, of_all=True)
     # What is told of the number in labels can be told as a list, and is then known as well as one number is.
     listed = fit(demos, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4), num_segments=counts)
-    assert (listed.config, listed.segment_counts) == (model.config, model.segment_counts)
+    assert (listed.config, listed.resolved) == (model.config, model.resolved)
     known = dataclasses.replace(SMALL, num_segments=3).resolved()
     for name in ("duration_weight", "shared_termination", "termination_weight"):
         assert getattr(listed.resolved, name) == getattr(known, name)
@@ -586,7 +585,6 @@ def test_some_counts_may_be_known() -> None:
     demos = vector_demos()
     model = fit(demos, config=SMALL, num_segments=[2, None, 7, None], num_iterations=1, learning_rate=1e-12)
     assert (model.resolved.num_segments, model.resolved.max_segments) == (None, 7)
-    assert model.segment_counts == SegmentCounts(7, of_all=False)
     assert (model.config.num_segments, model.config.max_segments) == (None, 5)
     told = with_counts(demos, [2, None, 7, None])
     assert told.labels is not None
@@ -604,7 +602,7 @@ def test_as_many_are_considered_as_are_told(counts: list[int | None]) -> None:
     for data, told in ((demos, counts), (with_counts(demos, counts), None)):
         model = fit(data, config=SMALL, num_segments=told, max_segments=3)
         assert (model.config.max_segments, model.resolved.max_segments) == (3, 4)
-        assert model.log_counts(demos, "unknown").shape == (4, 5)
+        assert model.log_counts(demos, "unknown", "exact").shape == (4, 5)
 
 
 def test_a_long_list_of_counts_is_not_shown() -> None:

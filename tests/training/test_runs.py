@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from compile_il.config import Config
-from compile_il.model.files import RUN_FILE, checksum
+from compile_il.data.files import checksum
+from compile_il.model.files import RUN_FILE
 from compile_il.training.runs import LOCK_FILE, RunError, holds_run, open_run
 
 CONFIG, DATA = Config(num_iterations=100), "world symbols"

@@ -17,6 +17,8 @@ Format 2 adds, and is written only where it is needed:
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import tempfile
 import zipfile
@@ -35,6 +37,18 @@ PER_STEP = ("label_boundaries", "label_codes")
 PER_SEGMENT = ("true_boundaries", "true_codes", "label_segments")
 SUFFIX = ".npz"
 REMEDY = "Copy the file again, or write it anew with Demonstrations.save()."
+
+
+def checksum(*values: Any) -> str:
+    """Returns the SHA-256 sum of bytes, of arrays with their types and shapes, and of plain values, in order."""
+    digest = hashlib.sha256()
+    for value in values:
+        if isinstance(value, np.ndarray):
+            digest.update(f"{value.dtype} {value.shape}".encode())
+            digest.update(np.ascontiguousarray(value).tobytes())
+        else:
+            digest.update(value if isinstance(value, bytes) else json.dumps(value, sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:

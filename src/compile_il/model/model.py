@@ -1,7 +1,6 @@
 """A trained model: it segments demonstrations, and its skills act."""
 
 import dataclasses
-import functools
 import os
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.config import NO_COUNTS, Best, Config, Decoder, SegmentCounts
+from compile_il.config import Best, Config, Decoder
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch
 from compile_il.data.demonstrations import not_demonstrations
@@ -37,21 +36,16 @@ class Model:
     skills: Skills
     config: Config
     """Settings as given: `fit(demos, config=model.config, num_skills=20)` trains a model that differs in that alone."""
+    resolved: Config
+    """The settings as training used them, with values for defaults that depend on others or on labels."""
     duration_rate: float
     """Expected length of a segment in steps, from the settings or from the data; where it was learned, at first."""
     world: str | None = None
     """Name of the world that made the demonstrations, if it was one of ours; else None."""
-    segment_counts: SegmentCounts = NO_COUNTS
-    """What labels told about the number of segments in training."""
-
-    @functools.cached_property
-    def resolved(self) -> Config:
-        """The settings as training used them, with values for defaults that depend on others or on labels."""
-        return self.config.resolved(self.segment_counts)
 
     @property
     def expected_length(self) -> float:
-        """Expected length of a segment in steps: as told, as in the data, or as learned."""
+        """Expected length of a segment in steps: as given, as in the data, or as learned."""
         return self.skills.expected_length(self.duration_rate)
 
     def __repr__(self) -> str:
@@ -95,7 +89,7 @@ class Model:
         """
         decoder = self.choose_decoder(decoder, best)
         engine = engine_for(decoder)
-        log_counts = self._counts_to_find(demos, num_segments, decoder, max_segments)
+        log_counts = self.log_counts(demos, num_segments, decoder, max_segments)
 
         def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> BatchSegments:
             return engine.decode(
@@ -132,7 +126,7 @@ class Model:
             )
         if self.resolved.forgetful:
             raise ValueError(f"{exact.FORGETFUL}, and so there is no posterior to draw from: use segment.")
-        log_counts = self._counts_to_find(demos, num_segments, "exact", max_segments)
+        log_counts = self.log_counts(demos, num_segments, "exact", max_segments)
         keys = jax.random.split(key_of(seed), len(demos))
 
         def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> BatchSegments:
@@ -140,32 +134,39 @@ class Model:
 
         return segment_in_chunks(draw, demos, log_counts, exact.cost_of(self.resolved))
 
-    def _counts_to_find(
-        self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None
+    def log_counts(
+        self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None = None
     ) -> NDArray[np.float32]:
         """Log p(M) of each demonstration as a row; refuses demonstrations and arguments that do not go together."""
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
         check_codes(demos.labels, self.resolved)
-        asked = num_segments
+        engine, trained_with, asked = engine_for(decoder), self.resolved.num_segments, num_segments
         if asked is None:
-            trained_with = self.resolved.num_segments
             labelled = counts_from_labels(demos)
             asked = "unknown" if trained_with is None else np.where(labelled == UNKNOWN, trained_with, labelled)
-        some_unknown = asked == "unknown" if isinstance(asked, str) else has_unknown(asked)
-        engine = engine_for(decoder)
+        if isinstance(asked, str):
+            if asked != "unknown":
+                raise DemonstrationError(f'num_segments is {asked!r}: use a number, a list, or "unknown".')
+            asked = [None] * len(demos)
+        some_unknown = has_unknown(asked)
         if some_unknown and not engine.FINDS_COUNTS:
             instead = "" if self.resolved.codes == "gaussian" else ', or decoder="exact"'
             raise ValueError(
                 f"The recognition model must be told how many segments there are: pass their number{instead}."
             )
-        if max_segments is not None and not some_unknown:
-            raise ValueError('max_segments has no meaning where the number is told: leave it out, or pass "unknown".')
-        counts = self.log_counts(demos, asked, max_segments, some_empty=engine.MAY_BE_EMPTY)
+        if max_segments is not None:
+            if not some_unknown:
+                raise ValueError(
+                    'max_segments has no meaning where the number is told: leave it out, or pass "unknown".'
+                )
+            dataclasses.replace(self.resolved, max_segments=max_segments)  # which refuses what cannot be
+        counts = broadcast_counts(asked, demos, some_unknown=True, some_empty=engine.MAY_BE_EMPTY)
         if demos.labels is not None:
-            engine.check_labels(demos.labels, counts.argmax(axis=1))
-        return counts
+            engine.check_labels(demos.labels, counts)
+        most = self.resolved.max_segments if max_segments is None else max_segments
+        return log_counts_of(counts, most, self.resolved.segment_cost)
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
         """Starts a skill at an observation; it then acts and is told where that led, until it is done."""
@@ -193,26 +194,6 @@ class Model:
         engine_for(decoder).check_decodable(self.resolved, best)
         return decoder
 
-    def log_counts(
-        self,
-        demos: Demonstrations,
-        num_segments: int | Counts | str,
-        max_segments: int | None = None,
-        *,
-        some_empty: bool = False,
-    ) -> NDArray[np.float32]:
-        """The prior log p(M) over the number of segments, a row per demonstration; with `some_empty` M may exceed T."""
-        if not isinstance(num_segments, str):
-            given = broadcast_counts(num_segments, demos, some_unknown=True, some_empty=some_empty)
-        elif num_segments == "unknown":
-            given = np.full(len(demos), UNKNOWN)
-        else:
-            raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
-        most = self.resolved.max_segments if max_segments is None else max_segments
-        if (given == UNKNOWN).any():
-            dataclasses.replace(self.resolved, max_segments=most)  # which refuses what cannot be
-        return log_counts_of(given, most, self.resolved.segment_cost)
-
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
 
@@ -229,17 +210,14 @@ class Model:
         space = self.skills.space
         mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
         theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
-        if mine != theirs:
-            names = ("observations", "shape", "discrete actions", "width of actions")
-            differ = [f"{n} {a} and not {b}" for n, a, b in zip(names, theirs, mine, strict=True) if a != b]
+        names = ("observations", "shape", "discrete actions", "width of actions")
+        differ = [f"{n} {a} and not {b}" for n, a, b in zip(names, theirs, mine, strict=True) if a != b]
+        if differ:
             raise DemonstrationError(
                 f"These demonstrations differ from those the model was trained on: {', '.join(differ)}. Use "
                 "demonstrations from the same spaces, or train another model."
             )
-        if (
-            space.observation_kind == "symbol"
-            and (largest := int(demos.storage.observations.values.max())) >= space.num_symbols
-        ):
+        if space.num_symbols and (largest := int(demos.storage.observations.values.max())) >= space.num_symbols:
             raise DemonstrationError(
                 f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
                 f"{largest}: use demonstrations from the same spaces, or train another model."

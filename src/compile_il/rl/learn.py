@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from compile_il.config import VALIDATION_SEED
+from compile_il.data.files import checksum
 from compile_il.model.files import named_leaves
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig, HierarchyError
@@ -213,8 +213,7 @@ def _choose_best(players: list[Player], say: Callable[[str], None]) -> Agents:
 def _fingerprint(model: Model | None) -> str:
     if model is None:
         return "no skills"
-    digest = hashlib.sha256(str(model.config).encode())
+    parts: list[Any] = [str(model.config)]
     for name, array in named_leaves(eqx.filter(model.skills, eqx.is_array)).items():
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return f"skills {digest.hexdigest()[:16]}"
+        parts += [name, np.asarray(array)]
+    return f"skills {checksum(*parts)[:16]}"

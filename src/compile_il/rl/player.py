@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import TEST_SEED
 from compile_il.model import files as model_files
-from compile_il.model.files import AGENT_FOLDER, ModelError, fill_shapes, load_arrays, no_model, save_arrays
+from compile_il.model.files import AGENT_FOLDER, ModelError, fill_shapes, load_arrays, save_arrays
 from compile_il.model.model import Model
 from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, GreedyAgent
 from compile_il.rl.config import AgentConfig, HierarchyError
@@ -214,7 +214,7 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
             make = agent_maker(config, world, model)
         agent = eqx.filter_eval_shape(make, key=key_of(0))
     except (KeyError, TypeError, ValueError) as error:
-        raise error if isinstance(error, ModelError) else no_model(place, error) from error
+        raise error if isinstance(error, ModelError) else ModelError.no_model(place, error) from error
     return Player(fill_shapes(agent, arrays, place), config, world, model)
 
 

@@ -21,8 +21,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from compile_il.config import CompileError
-from compile_il.data.files import write_atomically
-from compile_il.model.files import CHECKPOINT_FOLDER, MODEL_FOLDER, RUN_FILE, checksum
+from compile_il.data.files import checksum, write_atomically
+from compile_il.model.files import CHECKPOINT_FOLDER, MODEL_FOLDER, RUN_FILE
 from compile_il.training.checkpoints import Checkpoints
 from compile_il.training.log import LOG_FILE, TrainingLog
 
@@ -118,7 +118,7 @@ def _check_same(path: Path, config: Any, data: str) -> None:
     """Refuses to go on with a run that was started on other data or with other settings."""
     try:
         started = json.loads(path.read_bytes())
-        if checksum(started) != started["sha256"]:
+        if started.pop("sha256") != checksum(started):
             raise ValueError("it does not hold what was written")
         before = type(config).from_json(started["settings"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,11 +1,10 @@
 """Makes the source of batches, a world or demonstrations at hand, and refuses what does not fit the settings."""
 
 import dataclasses
-import hashlib
 import math
 import os
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.demonstrations import not_demonstrations
+from compile_il.data.files import checksum
 from compile_il.data.labels import check_codes, describe_codes
 from compile_il.data.ragged import Ragged
 from compile_il.data.segment_counts import counts_from_labels, summarise_counts, without_short
@@ -113,13 +113,10 @@ def fingerprint(demos: Demonstrations | str | World) -> str:
     """A text that differs for different data: a run is resumed with what it was started with."""
     if not isinstance(demos, Demonstrations):
         return re.sub(" at 0x[0-9a-f]+", "", f"world {demos}")  # another object of the same class is the same world
-    digest = hashlib.sha256()
+    parts: list[Any] = []
     for name, stored in zip(demos.storage._fields, demos.storage, strict=True):
-        arrays = (stored.values, stored.counts) if isinstance(stored, Ragged) else (np.array(str(stored)),)
-        for values in arrays:
-            digest.update(f"{name} {values.dtype} {values.shape}".encode())
-            digest.update(np.ascontiguousarray(values).tobytes())
-    return f"{len(demos)} demonstrations, sha256 {digest.hexdigest()[:16]}"
+        parts += [name, stored.values, stored.counts] if isinstance(stored, Ragged) else [name, str(stored)]
+    return f"{len(demos)} demonstrations, sha256 {checksum(*parts)[:16]}"
 
 
 def _check_effects(space: Space, config: Config) -> None:

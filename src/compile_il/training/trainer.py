@@ -48,7 +48,8 @@ class Trainer:
     """
 
     def __init__(self, config: Config, source: Source):
-        self.config, self.source, resolved = config, source, config.resolved(source.segment_counts)
+        self.config, self.source = config, source
+        self.resolved = resolved = config.resolved(source.segment_counts)
         engine = engine_of(config)
         self.rate = config.duration_rate or expected_length(config, source)
         first_key, batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
@@ -150,11 +151,11 @@ class Trainer:
     def models(self, state: Trained) -> list[Model]:
         """Returns the model of each seed."""
         params = local_copy(state.params) if self.mesh.size > 1 else state.params
-        world, counts = name_of(self.source.world), self.source.segment_counts
+        world = name_of(self.source.world)
         models = []
         for seed in range(self.config.num_seeds):
             skills = eqx.combine(jax.tree.map(lambda leaf, seed=seed: leaf[seed], params), self._static)
-            models.append(Model(skills, self.config, self.rate, world, counts))
+            models.append(Model(skills, self.config, self.resolved, self.rate, world))
         return models
 
 

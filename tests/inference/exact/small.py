@@ -40,4 +40,4 @@ def priors_of(model: Model, max_length: int) -> Priors:
 def model_for(demos: Demonstrations, config: Config = SMALL, seed: int = 0) -> Model:
     """An untrained model for any demonstrations."""
     skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
-    return Model(skills, config, duration_rate=2.5)
+    return Model(skills, config, config.resolved(), duration_rate=2.5)
