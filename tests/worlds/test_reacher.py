@@ -32,15 +32,17 @@ def step_beside(world: ReacherWorld, levels: ReacherLevel, actions: np.ndarray) 
     compared = 0
     for index in range(len(actions)):
         twin = TwinReacher(to_twin(levels, index), max_steps=world.max_steps, reward=world.reward)
-        np.testing.assert_allclose(frames[index, 0], twin.observation(), atol=1e-6)
-        for t, action in enumerate(actions[index]):
-            outcome = twin.step(tuple(action.tolist()))
+        expected = [twin.observation()]
+        for t, action in enumerate(actions[index].tolist()):
+            outcome = twin.step(tuple(action))
             assert outcome == (rewards[index, t], terminated[index, t], truncated[index, t])
-            # A hundred float32 additions against the twin's doubles.
-            np.testing.assert_allclose(frames[index, t + 1], twin.observation(), atol=2e-5)
-            compared += 1
+            expected.append(twin.observation())
             if twin.terminated or twin.truncated:
                 break
+        np.testing.assert_allclose(frames[index, 0], expected[0], atol=1e-6)
+        # A hundred float32 additions against the twin's doubles.
+        np.testing.assert_allclose(frames[index, : len(expected)], np.stack(expected), atol=2e-5)
+        compared += len(expected) - 1
     return compared
 
 
@@ -67,12 +69,9 @@ def test_expert_actions(episodes: Episode) -> None:
     assert step_beside(ReacherWorld(num_tasks=5), episodes.level, actions) == int(episodes.length.sum())
 
 
-def test_expert_is_the_twins_expert(episodes: Episode) -> None:
-    follow_the_twin(episodes, gain=1.0)
-
-
-def test_an_expert_that_pulls_hard_does_not_slow_down_before_a_touch(episodes: Episode) -> None:
+def test_experts_are_the_twins_and_one_that_pulls_hard_does_not_slow_down_before_a_touch(episodes: Episode) -> None:
     hard = draw_episodes(ReacherWorld(num_tasks=5, expert_gain=4.0), jax.random.key(0), 0, NUM_LEVELS)
+    follow_the_twin(episodes, gain=1.0)
     follow_the_twin(hard, gain=4.0)
     assert speed_at_touches(episodes) < 1.6
     assert speed_at_touches(hard) > 2.9
@@ -87,19 +86,20 @@ def speed_at_touches(episodes: Episode) -> float:
 def follow_the_twin(episodes: Episode, gain: float) -> None:
     actions, lengths = np.asarray(episodes.actions), np.asarray(episodes.length)
     for index in range(NUM_LEVELS):
-        twin = TwinReacher(to_twin(episodes.level, index))
-        for t in range(lengths[index]):
-            action = tuple(actions[index, t].tolist())
+        twin, ours, expected = TwinReacher(to_twin(episodes.level, index)), [], []
+        for action in map(tuple, actions[index, : lengths[index]].tolist()):
             (x, y), (shoulder, elbow) = twin.target, twin.angles
             turn = math.remainder(math.atan2(y, x) - shoulder - elbow / 2, 2 * math.pi)
             # Half a turn may be taken either way round; float32 and float64 need not agree on which.
             if abs(turn) < math.pi - 1e-5:
-                np.testing.assert_allclose(action, twin.expert_action(gain), atol=2e-3 * gain)
+                ours.append(action)
+                expected.append(twin.expert_action(gain))
             twin.step(action)
+        np.testing.assert_allclose(ours, expected, atol=2e-3 * gain)
         assert twin.success
 
 
-@pytest.mark.parametrize("num_tasks", [1, 3, 5, 6])
+@pytest.mark.parametrize("num_tasks", [1, 6])
 def test_twenty_thousand_demonstrations_succeed(num_tasks: int) -> None:
     episodes = draw_episodes(ReacherWorld(num_tasks=num_tasks), jax.random.key(4), 0, 20_000)
     assert np.asarray(episodes.success).all()
