@@ -56,7 +56,7 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
                 state = world.step(level, state, action).state
                 memory = skills.observe(memory, action, world.observe(level, state))
                 relaxed = isinstance(skills, RelaxedSkills)
-                logit = skills.termination.head(memory.state.hidden) if relaxed else memory.stop_logits[skill]
+                logit = skills.termination.head(memory.termination.encoding) if relaxed else memory.stop_logits[skill]
                 return (state, memory), logit
 
             start = world.start(level)

@@ -113,7 +113,7 @@ def test_hosts_that_cannot_train_together_say_why(tmp_path: Path) -> None:
 def test_differences_name_all_hosts() -> None:
     hosts = [{"data": "a", "seed": "0"}, {"data": "b", "seed": "0"}, {"data": "a", "seed": "0", "more": "1"}]
     assert differences_in_words(hosts) == (
-        "data is a on hosts 0, 2 and b on host 1; more is not known on hosts 0, 1 and 1 on host 2"
+        "data is a on hosts 0, 2 and b on host 1; more is missing on hosts 0, 1 and 1 on host 2"
     )
 
 
