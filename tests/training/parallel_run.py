@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,13 @@ ENGINES_AND_SOURCES = {
 }
 
 
-def both_engines(num_devices: int | None) -> dict[str, dict[str, Any]]:
+def both_engines(
+    num_devices: int | None, names: Iterable[str] = tuple(ENGINES_AND_SOURCES)
+) -> dict[str, dict[str, Any]]:
     """Either engine with a world and with data, on so many devices or on all."""
     sources = {"world": "symbols", "data": some_data()}
-    pairs = ENGINES_AND_SOURCES.items()
-    return {name: losses_of(sources[source], engine, num_devices) for name, (engine, source) in pairs}
+    pairs = {name: ENGINES_AND_SOURCES[name] for name in names}
+    return {name: losses_of(sources[source], engine, num_devices) for name, (engine, source) in pairs.items()}
 
 
 def devices(out: Path) -> None:
@@ -70,16 +73,12 @@ def devices(out: Path) -> None:
 
 
 def processes(out: Path, process: str, port: str) -> None:
-    """Two hosts that train together; the first writes a run folder."""
-    from compile_il.config import Config
+    """Two hosts that train together; the first writes the folders of runs."""
     from compile_il.training.devices import join_hosts
-    from compile_il.training.fit import fit
 
     join_hosts(f"localhost:{port}", num_hosts=2, host=int(process))
 
-    found: dict[str, Any] = {"engines": both_engines(None)}
-    model = fit(some_data(), config=Config(**SIZES), out=out.parent / "run")
-    found["model"] = repr(model)
+    found: dict[str, Any] = {"engines": both_engines(None, ("relaxed, data", "exact, world"))}
     found |= stopped_and_resumed(out.parent, process)
     out.with_suffix(f".{process}.json").write_text(json.dumps(found))
 
@@ -113,7 +112,7 @@ def stopped_and_resumed(folder: Path, process: str) -> dict[str, Any]:
         where = stopped.where
     Trainer.step = step  # type: ignore[method-assign]
     resumed = fit(some_data(), config=config, out=folder / "stopped", resume=True)
-    return {"stopped": where, "whole": weights(whole), "resumed": weights(resumed)}
+    return {"model": repr(whole), "stopped": where, "whole": weights(whole), "resumed": weights(resumed)}
 
 
 def refusals(out: Path, process: str, port: str) -> None:

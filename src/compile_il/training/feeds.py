@@ -47,7 +47,7 @@ class WorldBatches:
         self.config, self.source, self.batch_size, self.mesh, self.key = config, source, batch_size, mesh, key
         self.num_frames = frame_budget(source.demos.lengths, batch_size // mesh.size)
         self.ahead = BATCHES_AHEAD if jax.default_backend() != "cpu" else 1
-        self._drawn: tuple[int, Batch] | None = None
+        self._drawn: tuple[int, list[Batch]] | None = None
 
     def draw(self, iteration: int) -> tuple[Batch]:
         """Returns the batch of one iteration; there is one bucket, as the lengths are not known before."""
@@ -59,7 +59,7 @@ class WorldBatches:
             assert self.source.world is not None, "the source of these batches"
             size = self.num_frames, self.source.max_length
             self._drawn = block, _draw_batches(self.source.world, keys, *size, self.config.supervision)
-        return (_take(self._drawn[1], index),)
+        return (self._drawn[1][index],)
 
 
 class DatasetBatches:
@@ -110,14 +110,11 @@ def _draw_batches(
     num_frames: int,
     max_length: int,
     supervision: SupervisionKind,
-) -> Batch:
+) -> list[Batch]:
+    """Draws the batches of several iterations at once, and returns one for each."""
+
     def draw(keys: Key[Array, " B"]) -> Batch:
         return draw_batch(world, keys, num_frames, max_length, supervision)
 
-    return jax.vmap(jax.vmap(jax.vmap(draw)))(keys)
-
-
-@jax.jit
-def _take(batches: Batch, index: Int[Array, ""] | int) -> Batch:
-    """Takes the batch of one iteration out of those that were drawn at once."""
-    return jax.tree.map(lambda leaf: leaf[index], batches)
+    batches = jax.vmap(jax.vmap(jax.vmap(draw)))(keys)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], batches) for i in range(len(keys))]
