@@ -368,7 +368,7 @@ def test_codes_of_our_worlds_are_counted_before_one_is_made(world: str, monkeypa
     monkeypatch.setattr(
         "compile_il.training.sources.demonstrate", lambda *_, **__: pytest.fail("demonstrations were made")
     )
-    with pytest.raises(DemonstrationError, match=r"tells codes up to \d+, and there are"):
+    with pytest.raises(DemonstrationError, match=r"labels have codes up to \d+, and there are"):
         fit(world, inference="relaxed", supervision="z", num_skills=2)
 
 
@@ -575,7 +575,7 @@ def test_some_counts_may_be_known() -> None:
     assert told.labels.segment_codes is not None
     assert [len(codes) for codes in told.labels.segment_codes] == [2, 0, 7, 0]
     assert model.segment(told).num_segments[[0, 2]].tolist() == [2, 7]
-    with pytest.raises(ConfigError, match="relaxed inference must be told how many"):
+    with pytest.raises(ConfigError, match="relaxed inference needs their number"):
         fit(demos, config=SMALL, num_segments=None, inference="relaxed")
 
 

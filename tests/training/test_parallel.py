@@ -87,9 +87,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     assert set(first["engines"]) == {"relaxed, data", "exact, world"}
     assert_same(first["engines"], 2)
     assert (tmp_path / "whole" / MODEL_FOLDER).is_dir()
-    assert (
-        len((tmp_path / "whole" / "log.jsonl").read_text().splitlines()) == 4
-    )  # one process writes, once an iteration
+    assert len((tmp_path / "whole" / "log.jsonl").read_text().splitlines()) == 4
     stopped = "after iteration 2 of 4; all is saved, and can be used as it is."
     assert first["stopped"] == stopped  # where Ctrl-C in one of them stops both
     np.testing.assert_allclose(first["resumed"], first["whole"], rtol=1e-6)

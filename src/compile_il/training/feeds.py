@@ -33,15 +33,7 @@ class Batches(Protocol):
 
 
 class WorldBatches:
-    """Fresh demonstrations of a world, drawn for `ahead` iterations at once.
-
-    Args:
-      config: resolved for the source.
-      source: has the world.
-      batch_size: demonstrations in each batch.
-      mesh: devices that share each batch.
-      key: says which demonstrations are drawn.
-    """
+    """Fresh demonstrations of the source's world, drawn for `ahead` iterations at once; settings are resolved ones."""
 
     def __init__(self, config: Config, source: Source, batch_size: int, mesh: Mesh, key: PRNGKeyArray):
         self.config, self.source, self.batch_size, self.mesh, self.key = config, source, batch_size, mesh, key
@@ -63,14 +55,7 @@ class WorldBatches:
 
 
 class DatasetBatches:
-    """Batches of demonstrations at hand, each iteration's drawn anew from all of them.
-
-    Args:
-      config: resolved for the source.
-      source: has the demonstrations.
-      batch_size: demonstrations in each batch.
-      mesh: devices that share each batch.
-    """
+    """Demonstrations of the source, drawn anew from all of them in each iteration; settings are resolved ones."""
 
     def __init__(self, config: Config, source: Source, batch_size: int, mesh: Mesh):
         self.config, self.demos, self.batch_size, self.mesh = config, source.demos, batch_size, mesh

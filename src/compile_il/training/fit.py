@@ -137,8 +137,14 @@ def _report(trainer: Trainer, loop: TrainingLoop[Trained], loss: Loss, bar: Prog
         score._asdict() | {name: float(values[seed]) for name, values in losses.items()}
         for seed, score in enumerate(scores)
     ]
-    row = {"iteration": loop.iteration, "seconds": round(loop.seconds, 2), "seed": best, **by_seed[best]}
-    row["held_out_log_likelihood"] = row.pop("log_likelihood")
+    row = {
+        "iteration": loop.iteration,
+        "seconds": round(loop.seconds, 2),
+        "seed": best,
+        "loss": by_seed[best]["loss"],
+        "held_out_log_likelihood": scores[best].log_likelihood,
+    }
+    row |= {name: value for name, value in by_seed[best].items() if name != "log_likelihood"}
     words = f"loss {row['loss']:.2f}  held-out {row['held_out_log_likelihood']:.2f}"
     if row["boundary_accuracy"] is not None:
         words += f"  boundaries {100 * row['boundary_accuracy']:.1f} %"

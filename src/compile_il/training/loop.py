@@ -40,13 +40,7 @@ class TrainingError(CompileError):
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop, and has saved what it had; the message says how to go on.
-
-    Args:
-      iteration: iterations done.
-      total: iterations asked for.
-      usable: whether what has been learned so far can be used, as a model or an agent.
-    """
+    """Training was asked to stop, and has saved what it had, which may be `usable` as a model or an agent."""
 
     def __init__(self, iteration: int, total: int, *, usable: bool = False):
         self.iteration, self.total = iteration, total
@@ -140,8 +134,8 @@ class TrainingLoop(Generic[State]):
           step: the state and the number of the iteration -> the next state, and what `report` is called with.
           report: callback after each iteration.
           choose: the state -> the model or the agents; raises `TrainingError` if nothing in it can be used.
-          save: callback to write that, with the number of iterations done, where there are `outputs`; also called
-            where training is stopped, so that what has been learned can be used.
+          save: callback to write that, and the number of iterations done, where there are `outputs`; where training is
+            stopped, too.
         """
         stopped: Stopped | None = None
         try:

@@ -58,13 +58,13 @@ def lock_folder(folder: Path, refusal: Exception) -> Iterator[None]:
 def open_run(
     folder: str | os.PathLike[str], config: Any, data: str, *, resume: bool, checkpoint_seconds: float
 ) -> Iterator[RunOutputs]:
-    """Starts a run in a folder, or goes on with the one that is there if it has these settings and data.
+    """Starts a run in a folder, or resumes the one that is there if it has these settings and data.
 
     Args:
       folder: the folder of the run.
       config: the settings, a dataclass such as `Config`; more iterations than before may be asked for.
       data: the fingerprint of what is trained on.
-      resume: whether to go on with a run that is there.
+      resume: whether to resume a run that is there.
       checkpoint_seconds: time between checkpoints.
     """
     path = Path(folder)

@@ -57,15 +57,15 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     counts = summarise_counts(demos, config) if isinstance(demos, Demonstrations) else NO_COUNTS
     if not engine_of(config).FINDS_COUNTS and config.resolved(counts).num_segments is None:
         raise ConfigError(
-            "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference must "
-            "be told how many there are, by one number or, in cil.fit, by a list with one for each demonstration; "
-            'exact inference need not be told (inference="exact").'
+            "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference needs "
+            "their number, one for all or, in cil.fit, a list with one for each demonstration; exact inference finds "
+            'it (inference="exact").'
         )
     if isinstance(demos, Demonstrations):
         if config.supervision != "none":
             raise DemonstrationError(
                 f"supervision is {config.supervision!r}, which is for worlds, and data has labels of its own: leave it "
-                "out, and give what is known with demos.with_labels(boundary_places=..., segment_codes=...)."
+                "out, and add labels with demos.with_labels(boundary_places=..., segment_codes=...)."
             )
         check_numbering(demos)
         _check_labels(demos, config.resolved(counts), counts)
@@ -139,13 +139,12 @@ def _check_supervision(world: World, num_codes: int, config: Config) -> None:
         )
     if config.num_segments is None and config.max_segments < world.num_tasks:
         raise DemonstrationError(
-            f"The world's lists have {world.num_tasks} tasks, and max_segments is {config.max_segments}: raise it to "
-            "tell what they are."
+            f"The world's lists have {world.num_tasks} tasks, and max_segments is {config.max_segments}: raise it."
         )
     if "z" in config.supervision and num_codes > config.num_codes:
         raise DemonstrationError(
-            f"The world tells codes up to {num_codes - 1}, and there are {describe_codes(config, num_codes - 1)}, or "
-            "take supervision of codes away."
+            f"The world's labels have codes up to {num_codes - 1}, and there are "
+            f"{describe_codes(config, num_codes - 1)}, or take supervision of codes away."
         )
 
 

@@ -121,7 +121,7 @@ def test_fewer_labels_than_segments_say_what_to_do() -> None:
 def test_without_any_number_it_must_be_told() -> None:
     for data in (demonstrations(), "symbols"):
         with pytest.raises(
-            ConfigError, match=r"num_segments is None, and labels do not .* inference must be told how many"
+            ConfigError, match=r"num_segments is None, and labels do not .* inference needs their number"
         ):
             cil.fit(data, config=CONFIG, num_segments=None, progress=False)
 
