@@ -85,6 +85,6 @@ def test_connected_is_what_a_search_reaches(start: tuple[int, int], blocked: fro
 
 
 def test_the_last_column_of_the_largest_board() -> None:
-    replicate = np.zeros((boards.MAX_SIZE, boards.MAX_SIZE), bool)
-    replicate[:, -1] = True
-    assert (np.asarray(boards.to_cells(boards.from_cells(jnp.array(replicate)))) == replicate).all()
+    last_column = np.zeros((boards.MAX_SIZE, boards.MAX_SIZE), bool)
+    last_column[:, -1] = True
+    assert (np.asarray(boards.to_cells(boards.from_cells(jnp.array(last_column)))) == last_column).all()

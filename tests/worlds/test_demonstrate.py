@@ -124,7 +124,7 @@ def test_progress_and_worlds_as_values() -> None:
     assert demos[:4] == cil.demonstrate("grid-visit", num_demos=4, num_tasks=2)
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_refused() -> None:
     with pytest.raises(WorldError, match="num_demos is 0"):
         cil.demonstrate("reacher", num_demos=0)
     with pytest.raises(WorldError, match=r"num_demos is 2\.5: use a whole number"):

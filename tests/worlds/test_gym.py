@@ -112,7 +112,7 @@ def test_pictures() -> None:
     assert "+" in text.render()
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_refused() -> None:
     with pytest.raises(WorldError, match="9 pick-ups need as many objects"):
         gymnasium.make("CompILE/GridPickup-v0", num_tasks=9)
     with pytest.raises(WorldError, match="use 'dense' or 'sparse'"):

@@ -77,7 +77,7 @@ def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
 
 
 class Choice(NamedTuple):
-    """The best of several settings of baselines, with what was fitted by it."""
+    """Best of several settings of baselines, and the method fitted with them."""
 
     baseline: Baseline
     fitted: Segmenter

@@ -74,12 +74,6 @@ def first_direction(candidates: UInt32[Array, "4 size"]) -> Directions:
     )
 
 
-class _Wave(NamedTuple):
-    seen: Board
-    frontier: Board
-    flow: Directions
-
-
 def flow_to(goals: Board, open_cells: Board) -> Directions:
     """Finds for each open cell the first direction that starts a shortest path to the nearest goal.
 
@@ -92,15 +86,14 @@ def flow_to(goals: Board, open_cells: Board) -> Directions:
     beside_goal = to_goal[0] | to_goal[1] | to_goal[2] | to_goal[3]
     at_goal = first_direction((to_goal & goals) | (to_open & ~beside_goal))
 
-    def spread(wave: _Wave) -> _Wave:
-        candidates = touching(wave.frontier) & open_cells & ~wave.seen
+    def spread(wave: tuple[Board, Board, Directions]) -> tuple[Board, Board, Directions]:
+        seen, frontier, flow = wave
+        candidates = touching(frontier) & open_cells & ~seen
         reached = candidates[0] | candidates[1] | candidates[2] | candidates[3]
         step = first_direction(candidates)
-        flow = Directions(wave.flow.low | step.low, wave.flow.high | step.high)
-        return _Wave(wave.seen | reached, reached, flow)
+        return seen | reached, reached, Directions(flow.low | step.low, flow.high | step.high)
 
-    start = _Wave(goals, goals, at_goal)
-    return jax.lax.while_loop(lambda wave: jnp.any(wave.frontier != 0), spread, start).flow
+    return jax.lax.while_loop(lambda wave: jnp.any(wave[1] != 0), spread, (goals, goals, at_goal))[2]
 
 
 def connected_to(start: Board, open_cells: Board) -> Board:

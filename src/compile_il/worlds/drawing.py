@@ -271,12 +271,12 @@ def _sun() -> NDArray[np.float64]:
     return np.concatenate([_arc(36 * i + a, 36 * i + b, r) for i, ray in enumerate(rays) for a, b, r in ray])
 
 
-_KEY_SHAFT = np.array(
-    [
-        *[(-0.17, 0.0), (-0.17, -1.05), (0.62, -1.05), (0.62, -0.74), (0.17, -0.74), (0.17, -0.52)],
-        *[(0.52, -0.52), (0.52, -0.24), (0.17, -0.24), (0.17, 0.0)],
-    ]
-)
+def _key() -> tuple[NDArray[np.float64], ...]:
+    x = [-0.17, -0.17, 0.62, 0.62, 0.17, 0.17, 0.52, 0.52, 0.17, 0.17]
+    y = [0.0, -1.05, -1.05, -0.74, -0.74, -0.52, -0.52, -0.24, -0.24, 0.0]
+    bow, hole = _arc(0, 360, 0.58, y=0.5), _arc(360, 0, 0.22, y=0.5)
+    return bow, hole, np.stack([x, y], axis=1)
+
 
 GLYPHS: tuple[tuple[NDArray[np.float64], ...], ...] = (
     (_heart(),),
@@ -288,7 +288,7 @@ GLYPHS: tuple[tuple[NDArray[np.float64], ...], ...] = (
     (_bell(),),
     (np.concatenate([[(0.0, 1.0)], _arc(150, 390, 0.66, y=-0.3)]),),  # drop
     (np.array([(-0.62, 1.0), (0.85, 0.5), (-0.38, 0.02), (-0.38, -1.0), (-0.62, -1.0)]),),  # flag
-    (_arc(0, 360, 0.58, y=0.5), _arc(360, 0, 0.22, y=0.5), _KEY_SHAFT),  # a bow, the hole in it, and the shaft
+    _key(),
     (_sun(),),
 )
 """Closed outlines of one shape for each of the names in `grid.OBJECT_NAMES`, in the box from -1 to 1."""

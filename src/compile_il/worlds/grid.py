@@ -1,4 +1,4 @@
-"""The paper's grid world: walls, objects, a player, and lists of things to visit or to pick up.
+"""Implements the paper's grid world: walls, objects, a player, and lists of things to visit or to pick up.
 
 Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the rules in full,
 with what the paper leaves open, are in `docs/worlds.md`. In `GridWindowWorld` the player sees the cells around it and
@@ -29,7 +29,7 @@ OBJECT_NAMES = ("heart", "tree", "star", "gem", "moon", "bell", "drop", "flag", 
 
 
 class GridLevel(NamedTuple):
-    """What stays fixed in an episode of the grid world; cells are row * size + column, tasks are object types."""
+    """Fixed part of an episode of the grid world; cells are row * size + column, tasks are object types."""
 
     walls: Bool[Array, "size size"]
     object_cells: Int[Array, " num_objects"]
@@ -39,7 +39,7 @@ class GridLevel(NamedTuple):
 
 
 class GridState(NamedTuple):
-    """What changes in an episode of the grid world."""
+    """Changing part of an episode of the grid world."""
 
     player: Int[Array, ""]
     present: Bool[Array, " num_objects"]

@@ -1,4 +1,4 @@
-"""The paper's reacher: a two-link planar arm that touches coloured targets in a given order.
+"""Implements the paper's reacher: a two-link planar arm that touches coloured targets in a given order.
 
 Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the choices that the
 paper leaves open are in `docs/worlds.md`.
@@ -27,7 +27,7 @@ TARGET_NAMES = ("red", "green", "yellow", "teal", "violet", "brown", "blue", "pi
 
 
 class ReacherLevel(NamedTuple):
-    """What stays fixed in an episode of the reacher; targets are indexed by type, tasks are types."""
+    """Fixed part of an episode of the reacher; targets are indexed by type, tasks are types."""
 
     targets: Float[Array, "num_types 2"]
     in_scene: Bool[Array, " num_types"]
@@ -36,7 +36,7 @@ class ReacherLevel(NamedTuple):
 
 
 class ReacherState(NamedTuple):
-    """What changes in an episode of the reacher."""
+    """Changing part of an episode of the reacher."""
 
     angles: Float[Array, "2"]
     visible: Bool[Array, " num_types"]

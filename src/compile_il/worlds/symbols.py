@@ -1,4 +1,4 @@
-"""The toy task of the official code: runs of repeated symbols, demonstrations without states.
+"""Implements the toy task of the official code: runs of repeated symbols, demonstrations without states.
 
 A demonstration is a list of `num_tasks` distinct symbols, each repeated 1 to `max_repeats` times; the symbols are the
 actions. The official code's end symbol is left out, see `docs/worlds.md`.
@@ -21,7 +21,7 @@ class SymbolsLevel(NamedTuple):
 
 
 class SymbolsState(NamedTuple):
-    """State of the symbols task, of which nothing is seen: the run that a step belongs to."""
+    """State of the symbols task, which is not observed: the run that a step belongs to."""
 
     task_index: Int[Array, ""]
 
