@@ -18,7 +18,7 @@ from compile_il.evaluation.metrics import Scores, score_boundaries
 from compile_il.model.model import Model
 from compile_il.report.markup import ink_on, per_cent, skill_colors
 from compile_il.report.page import render_page, write_report
-from compile_il.report.runs import NUM_SHOWN, certainty, choose, found_runs, look_of
+from compile_il.report.runs import NUM_SHOWN, certainty, choose, look_of, segment_runs
 from compile_il.report.summary import Shown, in_groups
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
@@ -177,11 +177,11 @@ def test_of_many_the_surprising_ones_are_shown() -> None:
     demos = demos.with_truth(boundaries=truth)
     for i in (55, 56):
         found.boundary_probs[i][found.boundaries[i]] = 0.1
-    choice = choose(found, demos)
-    assert choice.num_wrong == 2
-    assert [pick.number for pick in choice.picks if pick.why == "wrong"] == [130, 7]
-    assert {pick.number for pick in choice.picks if pick.why == "least certain"} == {55, 56}
-    assert len({pick.number for pick in choice.picks}) == NUM_SHOWN
+    chosen, num_wrong = choose(found, demos)
+    assert num_wrong == 2
+    assert [index for index, why in chosen.items() if why == "wrong"] == [130, 7]
+    assert {index for index, why in chosen.items() if why == "least certain"} == {55, 56}
+    assert len(chosen) == NUM_SHOWN
     page = page_of(Shown("many", demos, found))
     assert parse(page).seen.count("article") == NUM_SHOWN
     assert "8 of 500 are shown: 4 spread evenly over those that are right" in words_of(page)
@@ -190,13 +190,12 @@ def test_of_many_the_surprising_ones_are_shown() -> None:
 
 @pytest.mark.parametrize("num_demos", [1, 2, 8, 9])
 @pytest.mark.parametrize("right", ["all", "none", "not known"])
-def test_choices_never_repeat_and_fill_their_places(num_demos: int, right: str) -> None:
+def test_choices_fill_their_places(num_demos: int, right: str) -> None:
     demos = vector_demos(num_demos)
     found = found_in(demos)
     if right != "not known":
         demos = true_to(demos, found if right == "all" else found_in(demos, num_segments=1))
-    numbers = [pick.number for pick in choose(found, demos).picks]
-    assert len(set(numbers)) == len(numbers) == min(num_demos, NUM_SHOWN)
+    assert len(choose(found, demos)[0]) == min(num_demos, NUM_SHOWN)
 
 
 def test_certainty_is_that_of_the_weakest_step() -> None:
@@ -208,7 +207,7 @@ def test_certainty_is_that_of_the_weakest_step() -> None:
         boundary_probs=[np.array([0, 0, 0.9, 0.3, 0], np.float32)],
     )
     assert certainty(found, 0) == pytest.approx(0.7)
-    assert [tuple(run) for run in found_runs(found, 0)] == [(0, 2, 0), (2, 5, 1)]
+    assert [tuple(run) for run in segment_runs(found, 0)] == [(0, 2, 0), (2, 5, 1)]
 
 
 @pytest.mark.parametrize("num_segments", [20, 1000])
@@ -391,19 +390,17 @@ def test_codes_that_are_vectors_are_drawn_in_groups(tmp_path: Path) -> None:
     )
     found = model.segment(demos, 2)
     rng = np.random.default_rng(0)
-    places = [
-        np.array([[0.0, 0.0], [9.0, 9.0]]) if number == 0 else np.full((2, 2), 9.0) for number in range(len(demos))
-    ]
+    centres = np.full((len(demos), 2, 2), 9.0)
+    centres[0, 0] = 0.0
     vectors = [
-        place[: len(row)] + 0.01 * rng.normal(size=(len(row), 2))
-        for place, row in zip(places, found.skills, strict=True)
+        centre[: len(row)] + 0.01 * rng.normal(size=(len(row), 2))
+        for centre, row in zip(centres, found.skills, strict=True)
     ]
     shown = Shown("some", demos, dataclasses.replace(found, skills=vectors))
     (grouped,) = in_groups([shown], 2)
-    assert [row.tolist() for row in grouped.found.skills] == [[1, 0]] + [[0, 0]] * (len(demos) - 1)
+    assert [row.tolist() for row in grouped.segments.skills] == [[1, 0]] + [[0, 0]] * (len(demos) - 1)
     path = write_report(tmp_path / "page.html", gaussian, [shown])
     assert "codes of 2 numbers, drawn here in" in " ".join(parse(path.read_text()).words)
     one = dataclasses.replace(found, skills=[np.ones((len(row), 2)) for row in found.skills])
-    assert {int(k) for row in in_groups([dataclasses.replace(shown, found=one)], 10)[0].found.skills for k in row} == {
-        0
-    }
+    (grouped,) = in_groups([dataclasses.replace(shown, segments=one)], 10)
+    assert not np.concatenate(grouped.segments.skills).any()

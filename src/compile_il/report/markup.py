@@ -3,40 +3,31 @@
 import functools
 import html
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 NO_BREAK = "\u00a0"
-
-
-EMPTY_TAGS = frozenset({"br", "meta", "img", "rect", "circle", "line", "path", "polyline", "use"})
+VOID_TAGS = frozenset({"br", "meta", "img"})
+EMPTY_TAGS = VOID_TAGS | {"rect", "circle", "line", "path", "polyline", "use"}
 """Elements that need no end tag while they hold nothing; those of SVG may also hold a tooltip."""
+SPELLINGS = {"class_": "class", "view_box": "viewBox", "preserve_aspect_ratio": "preserveAspectRatio"}
+"""Attributes whose names are not those of Python with hyphens."""
 
 
 def text(words: object) -> str:
-    """Returns words from data with all characters escaped that mean something in HTML."""
+    """Escapes all characters that mean something in HTML."""
     return html.escape(str(words), quote=True)
 
 
 def tag(name: str, /, *inner: str, **attributes: object) -> str:
-    """Returns an element around markup that is ready; attributes are escaped here.
-
-    `class_` stands for `class`, other underscores for hyphens; `view_box` and `preserve_aspect_ratio` are spelt as SVG
-    spells them. Attributes that are None are left out.
-    """
-    given = "".join(
-        f' {_attribute(key)}="{text(number(value))}"' for key, value in attributes.items() if value is not None
-    )
+    """Returns an element around markup that is ready; attributes are escaped here, and left out where they are None."""
+    pairs = ((SPELLINGS.get(key, key.replace("_", "-")), value) for key, value in attributes.items())
+    start = name + "".join(f' {key}="{text(number(value))}"' for key, value in pairs if value is not None)
     if not inner and name in EMPTY_TAGS:
-        return f"<{name}{given}>" if name in ("br", "meta", "img") else f"<{name}{given}/>"
-    return f"<{name}{given}>{''.join(inner)}</{name}>"
-
-
-def _attribute(key: str) -> str:
-    spelt = {"class_": "class", "view_box": "viewBox", "preserve_aspect_ratio": "preserveAspectRatio"}
-    return spelt.get(key, key.replace("_", "-"))
+        return f"<{start}>" if name in VOID_TAGS else f"<{start}/>"
+    return f"<{start}>{''.join(inner)}</{name}>"
 
 
 def number(value: object) -> object:
@@ -47,35 +38,53 @@ def number(value: object) -> object:
     return value
 
 
-def tooltip(words: str) -> str:
-    """Returns a tooltip, which is shown where the pointer rests on the drawn thing that holds it."""
-    return tag("title", text(words))
+def drawing(
+    width: float,
+    height: float,
+    *inner: str,
+    label: str | None = None,
+    class_: str | None = None,
+    stretched: bool = False,
+) -> str:
+    """Returns an SVG drawing with words for those who cannot see it; without these it is hidden from screen readers.
 
-
-def picture(width: float, height: float, *inner: str, label: str, class_: str | None = None) -> str:
-    """Returns an SVG drawing that keeps its proportions, with words for those who cannot see it."""
-    box = f"0 0 {number(float(width))} {number(float(height))}"
-    return tag("svg", *inner, view_box=box, role="img", aria_label=label, class_=class_)
-
-
-def stretched(width: float, height: float, *inner: str, label: str | None, class_: str) -> str:
-    """Returns an SVG drawing that fills its place whatever its proportions; for marks along time, never for words.
-
-    Without a label it is hidden from screen readers: something beside it says the same in words.
+    One that is stretched fills its place whatever its proportions: for marks along time, never for words.
     """
-    box = f"0 0 {number(float(width))} {number(float(height))}"
-    aria = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
-    return tag("svg", *inner, view_box=box, preserve_aspect_ratio="none", class_=class_, **aria)
+    return tag(
+        "svg",
+        *inner,
+        view_box=f"0 0 {number(width)} {number(height)}",
+        preserve_aspect_ratio="none" if stretched else None,
+        class_=class_,
+        role=label and "img",
+        aria_label=label,
+        aria_hidden=None if label else "true",
+    )
 
 
-def scrolling(table: str, label: str) -> str:
-    """Returns a box for a table that may be wider than the page, reached and scrolled from the keyboard too."""
-    return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)
+def table(label: str, class_: str, heads: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Returns a table of markup that may be wider than the page, and is then scrolled, from the keyboard too.
+
+    Args:
+      label: words for those who cannot see it.
+      class_: its CSS class.
+      heads: headings of the columns, that of the rows' headings first.
+      rows: heading and cells, as `td`, of each row.
+    """
+    top = tag("tr", *(tag("th", head, scope="col") if head else tag("td") for head in heads))
+    lines = [tag("tr", tag("th", head, scope="row"), *cells) for head, cells in rows]
+    whole = tag("table", tag("thead", top), tag("tbody", *lines), class_=class_)
+    return tag("div", whole, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
-def points(xy: NDArray[np.floating] | Sequence[Sequence[float]]) -> str:
+def section(heading: str, note: str, *body: str, level: str = "h3") -> str:
+    """Returns a part of the page under a heading, with a note on what it shows."""
+    return tag("section", tag(level, text(heading)), tag("p", text(note), class_="note") if note else "", *body)
+
+
+def points(xy: NDArray[np.floating]) -> str:
     """Returns the coordinates of a polyline as SVG writes them."""
-    return " ".join(f"{number(float(x))},{number(float(y))}" for x, y in np.asarray(xy, float).tolist())
+    return " ".join(f"{number(x)},{number(y)}" for x, y in np.asarray(xy, float).tolist())
 
 
 def per_cent(share: float | None, decimals: int = 1) -> str:
@@ -93,29 +102,13 @@ def count(num: int, noun: str, plural: str | None = None) -> str:
     return f"{num:,}{NO_BREAK}{noun if num == 1 else plural or noun + 's'}"
 
 
-def styled(**places: float) -> str:
-    """Returns a CSS style of positions, in per cent."""
-    return ";".join(f"{key}:{number(float(value))}%" for key, value in places.items())
-
-
-FIRST = (
-    "#2f7bd0",
-    "#e8771c",
-    "#2f9e5b",
-    "#a34fc6",
-    "#d93b63",
-    "#169cab",
-    "#d3a20c",
-    "#8a6350",
-    "#e58bb0",
-    "#98989e",
-)
+FIRST = ("#2f7bd0", "#e8771c", "#2f9e5b", "#a34fc6", "#d93b63", "#169cab", "#d3a20c", "#8a6350", "#e58bb0", "#98989e")
 """Colors of the first ten skills, distinct on white and on black."""
-
-
-DARK_INK, LIGHT_INK = "#0d1117", "#ffffff"
-_PAPERS = ("#fbfaf7", "#ffffff", "#12161c", "#1a2028")
+PAPERS = ("#fbfaf7", "#ffffff", "#12161c", "#1a2028")
 """Backgrounds in both color schemes of `page.css`, which no skill's color may come near."""
+DARK_INK, LIGHT_INK = "#0d1117", "#ffffff"
+LEAST_CONTRAST = 4.0
+"""Least contrast of light ink; white reads better than the formula says on saturated colors."""
 
 
 @functools.cache
@@ -126,10 +119,10 @@ def skill_colors(num_skills: int) -> tuple[str, ...]:
     """
     colors = list(FIRST[:num_skills])
     grid = np.array(list(itertools.product(range(24, 256, 24), repeat=3)))
-    distance = np.min([np.abs(grid - _rgb(color)).sum(axis=1) for color in (*FIRST, *_PAPERS)], axis=0)
+    distance = np.min([np.abs(grid - _rgb(color)).sum(axis=1) for color in (*FIRST, *PAPERS)], axis=0)
     while len(colors) < num_skills:
         farthest = grid[distance.argmax()]
-        colors.append("#" + "".join(f"{value:02x}" for value in farthest))
+        colors.append("#" + bytes(farthest.tolist()).hex())
         distance = np.minimum(distance, np.abs(grid - farthest).sum(axis=1))
     return tuple(colors)
 
@@ -141,23 +134,11 @@ def color_css(num_skills: int) -> str:
 
 
 def ink_on(color: str) -> str:
-    """Returns dark or light ink for writing on a color: light where its contrast is high enough or the better one."""
-    dark, light = (_contrast(color, ink) for ink in (DARK_INK, LIGHT_INK))
-    # White reads better than the formula says on saturated colors: it need only reach 4.
-    return LIGHT_INK if light >= 4 or light >= dark else DARK_INK
-
-
-def _contrast(one: str, other: str) -> float:
-    """Returns the contrast ratio of two colors by WCAG 2, from 1 to 21."""
-    low, high = sorted(_luminance(color) for color in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _luminance(color: str) -> float:
+    """Returns light ink for writing on a color where its contrast by WCAG 2 is high enough, else dark ink."""
     rgb = _rgb(color) / 255
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
+    return LIGHT_INK if 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05) >= LEAST_CONTRAST else DARK_INK
 
 
 def _rgb(color: str) -> NDArray[np.int64]:
-    return np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
+    return np.array([*bytes.fromhex(color[1:])])

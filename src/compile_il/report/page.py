@@ -1,4 +1,4 @@
-"""Writes the report: one self-contained HTML file of the segments that a model finds in demonstrations.
+"""Writes the report: one self-contained HTML file of the segments of demonstrations.
 
 shown = Shown("grid-pickup, 5 tasks", demos, model.segment(demos, 5), scores)
 write_report("report.html", model, [shown])
@@ -6,6 +6,7 @@ write_report("report.html", model, [shown])
 
 import importlib.resources
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,44 +16,15 @@ import numpy as np
 from compile_il.data import DemonstrationError
 from compile_il.data.files import check_target, write_atomically
 from compile_il.model.model import Model
-from compile_il.report.charts import (
-    chip,
-    draw_counts,
-    draw_curves,
-    draw_followers,
-    draw_tasks_served,
-    draw_usage,
-    followers,
-    tasks_served,
-)
+from compile_il.report.charts import chip, draw_counts, draw_curves, draw_followers, draw_usage
 from compile_il.report.markup import NO_BREAK, color_css, count, per_cent, tag, text
-from compile_il.report.runs import (
-    ChosenDemos,
-    Look,
-    Pick,
-    certainty,
-    choose,
-    found_runs,
-    glyph_shapes,
-    look_of,
-    num_misplaced,
-    true_runs,
-)
+from compile_il.report.runs import Look, certainty, choose, glyph_shapes, look_of, num_misplaced, segment_runs
 from compile_il.report.scenes import draw_scene
 from compile_il.report.summary import Shown, draw_scores, draw_settings, in_groups, summarise, with_distinct_names
-from compile_il.report.timeline import Track, draw_timeline
+from compile_il.report.timeline import draw_timeline
 
-_LONG = 80
+LONG = 80
 """Steps of the longest demonstration shown above which each card takes the whole width of the page."""
-
-
-_HOW_TO_READ = (
-    " Certainty is that of the least certain step: 100 % where the posterior leaves no doubt about any boundary. "
-    "Rest the pointer on a timeline to read it step by step."
-)
-
-
-_WITH_TRUTH = " Red edges are boundaries on which what was found and the truth disagree."
 
 
 def write_report(
@@ -64,16 +36,9 @@ def write_report(
     history: Sequence[Mapping[str, Any]] = (),
     overwrite: bool = False,
 ) -> Path:
-    """Writes the report, whole or not at all, and returns its path.
+    """Writes the report on at least one set, whole or not at all, and returns its path.
 
-    Args:
-      path: the file to write, such as `report.html`.
-      model: what found the skills.
-      sets: demonstrations with what was found in them, at least one set.
-      title: heading of the page.
-      history: rows of a training log, in order; of each, `iteration`, `seconds` and what
-        `compile_il.report.charts.QUANTITIES` lists are drawn where they are there.
-      overwrite: whether an existing file may be replaced.
+    Of the rows of a training log, `history`, those columns are drawn that `charts.QUANTITIES` lists.
     """
     target = check_target(path, overwrite=overwrite)
     page = render_page(model, sets, title=title, history=history)
@@ -84,11 +49,18 @@ def write_report(
 
 def render_page(model: Model, sets: Sequence[Shown], *, title: str, history: Sequence[Mapping[str, Any]] = ()) -> str:
     """Returns the page as HTML, from what `write_report` takes."""
-    _check(sets)
+    if not sets:
+        raise DemonstrationError("There is nothing to report on: give at least one set of demonstrations.")
+    for shown in sets:
+        if [len(probs) for probs in shown.segments.boundary_probs] != shown.demos.lengths.tolist():
+            raise DemonstrationError(
+                f"What was found in {shown.name!r} does not belong to its demonstrations: their numbers or lengths "
+                "differ; pass what model.segment gave for these demonstrations."
+            )
     sets = with_distinct_names(sets)
     if model.config.codes == "gaussian":
         sets = in_groups(sets, model.config.num_skills)
-    num_skills = 1 + max(model.config.num_skills - 1, *(int(s.max()) for shown in sets for s in shown.found.skills))
+    num_skills = max(model.config.num_skills, *(int(k.max()) + 1 for shown in sets for k in shown.segments.skills))
     css = importlib.resources.files("compile_il.report").joinpath("page.css").read_text(encoding="utf-8")
     head = tag(
         "head",
@@ -105,89 +77,66 @@ def render_page(model: Model, sets: Sequence[Shown], *, title: str, history: Seq
     return f"<!DOCTYPE html>\n{tag('html', head, tag('body', tag('main', *body)), lang='en')}\n"
 
 
-def _check(sets: Sequence[Shown]) -> None:
-    if not sets:
-        raise DemonstrationError("There is nothing to report on: give at least one set of demonstrations.")
-    for shown in sets:
-        lengths = [len(probs) for probs in shown.found.boundary_probs]
-        if lengths != shown.demos.lengths.tolist():
-            raise DemonstrationError(
-                f"What was found in {shown.name!r} does not belong to its demonstrations: their numbers or lengths "
-                "differ; pass what model.segment gave for these demonstrations."
-            )
-
-
 def _draw_set(shown: Shown, order: int, num_skills: int) -> str:
-    """Draws everything about one set of demonstrations."""
-    look = look_of(shown.demos)
-    choice = choose(shown.found, shown.demos)
-    served = tasks_served(shown.found, shown.demos, num_skills)
-    cards = [_draw_card(shown, pick, look) for pick in choice.picks]
-    longest = max(int(shown.demos.lengths[pick.number]) for pick in choice.picks)
+    """Draws everything about one set of demonstrations; the first one says how to read timelines."""
+    segments, demos, look = shown.segments, shown.demos, look_of(shown.demos)
+    chosen, num_wrong = choose(segments, demos)
+    note = _why_these(chosen, num_wrong, len(demos))
+    if order == 0:
+        note += (
+            " Certainty is that of the least certain step: 100 % where the posterior leaves no doubt about any "
+            "boundary. Rest the pointer on a timeline to read it step by step."
+        )
+        if demos.truth.boundaries is not None:
+            note += " Red edges are boundaries on which what was found and the truth disagree."
+    cards = [_draw_card(shown, index, why, look) for index, why in chosen.items()]
+    long = max(demos.lengths[list(chosen)]) > LONG
     parts = [
         tag("h2", text(shown.name), id=f"set{order}"),
-        tag("p", text(shown.demos.storage.describe().replace("..", "–")), class_="facts"),
-        _legend(shown),
+        tag("p", text(demos.storage.describe().replace("..", "–")), class_="facts"),
+        tag(
+            "p", tag("span", "Skills"), *map(chip, np.unique(np.concatenate(segments.skills)).tolist()), class_="chips"
+        ),
         tag("h3", "Demonstrations"),
-        tag("p", text(_why_these(choice, shown) + _how_to_read(shown, order)), class_="note"),
-        tag("div", *cards, class_="cards wide" if longest > _LONG else "cards"),
-        draw_usage(shown.found, shown.demos, served, num_skills, look),
-        draw_tasks_served(served, look) if served is not None else "",
-        draw_counts(shown.found, shown.demos),
-        draw_followers(followers(shown.found, num_skills)),
+        tag("p", text(note), class_="note"),
+        tag("div", *cards, class_="cards wide" if long else "cards"),
+        draw_usage(segments, demos, num_skills, look),
+        draw_counts(segments, demos),
+        draw_followers(segments, num_skills),
     ]
     return tag("section", *parts, class_="set", aria_labelledby=f"set{order}")
 
 
-def _legend(shown: Shown) -> str:
-    used = np.unique(np.concatenate(shown.found.skills)).tolist()
-    return tag("p", tag("span", "Skills"), *map(chip, used), class_="chips")
-
-
-def _why_these(choice: ChosenDemos, shown: Shown) -> str:
+def _why_these(chosen: dict[int, str], num_wrong: int, total: int) -> str:
     """Says which demonstrations are shown, and how they were chosen."""
-    total, picks = len(shown.demos), choice.picks
-    if len(picks) == total:
+    if len(chosen) == total:
         return f"All {total} are shown." if total > 1 else "The only one."
-    sorts = [(why, sum(pick.why == why for pick in picks)) for why in dict.fromkeys(pick.why for pick in picks)]
     words = {
-        "": "spread evenly over those that are right" if choice.num_wrong else "spread evenly over all",
+        "": "spread evenly over those that are right" if num_wrong else "spread evenly over all",
         "least certain": "more about which the model is least certain",
-        "wrong": f"of the {choice.num_wrong:,} with a wrong boundary, the worst first",
+        "wrong": f"of the {num_wrong:,} with a wrong boundary, the worst first",
     }
-    parts = [f"{num} {words[why]}" for why, num in sorts]
-    return f"{len(picks)} of {total:,} are shown: {'; '.join(parts)}. The figures below count all {total:,}."
+    parts = [f"{num} {words[why]}" for why, num in Counter(chosen.values()).items()]
+    return f"{len(chosen)} of {total:,} are shown: {'; '.join(parts)}. The figures below count all {total:,}."
 
 
-def _how_to_read(shown: Shown, order: int) -> str:
-    """Says how to read timelines, once, with the first set."""
-    if order > 0:
-        return ""
-    return _HOW_TO_READ + ("" if shown.demos.truth.boundaries is None else _WITH_TRUTH)
-
-
-def _draw_card(shown: Shown, pick: Pick, look: Look) -> str:
+def _draw_card(shown: Shown, index: int, why: str, look: Look) -> str:
     """Draws one demonstration: the scene, and beside it the timeline."""
-    demo, runs = shown.demos[pick.number], found_runs(shown.found, pick.number)
-    track = Track(demo, runs, shown.found.boundary_probs[pick.number], true_runs(demo))
-    badge = tag("span", text(pick.why), class_=f"badge {pick.why.replace(' ', '-')}") if pick.why else ""
-    title = tag("h4", f"No.{NO_BREAK}{pick.number:,}", badge)
-    verdict = tag("p", text(_verdict(shown, pick.number)), class_="verdict")
-    scene = tag("div", draw_scene(demo, runs, look), class_="scene")
-    return tag("article", scene, tag("div", title, verdict, draw_timeline(track, shown.demos, look)), class_="card")
-
-
-def _verdict(shown: Shown, index: int) -> str:
-    found = shown.found
-    sure = f"certainty{NO_BREAK}{per_cent(certainty(found, index), 0)}"
-    if shown.demos.truth.boundaries is None:
-        return f"{count(len(found.skills[index]), 'segment')} found · {sure}"
-    true = shown.demos.truth.boundaries[index]
-    hits = len(np.intersect1d(found.boundaries[index], true))
-    if not num_misplaced(found, shown.demos, index):
-        right = {0: "rightly no boundary", 1: "the boundary is right", 2: "both boundaries right"}.get(
-            hits, f"all {hits:,} boundaries right"
-        )
+    segments, demos = shown.segments, shown.demos
+    badge = tag("span", text(why), class_=f"badge {why.replace(' ', '-')}") if why else ""
+    title = tag("h4", f"No.{NO_BREAK}{index:,}", badge)
+    if demos.truth.boundaries is None:
+        verdict = f"{count(len(segments.skills[index]), 'segment')} found"
+    elif num_misplaced(segments, demos, index):
+        true = demos.truth.boundaries[index]
+        num_hits = len(np.intersect1d(segments.boundaries[index], true))
+        verdict = f"{num_hits} of {count(len(true), 'boundary', 'boundaries')} hit"
     else:
-        right = f"{hits} of {count(len(true), 'boundary', 'boundaries')} hit"
-    return f"{right} · {sure}"
+        num_hits = len(segments.boundaries[index])
+        all_right = {0: "rightly no boundary", 1: "the boundary is right", 2: "both boundaries right"}
+        verdict = all_right.get(num_hits, f"all {num_hits:,} boundaries right")
+    verdict += f" · certainty{NO_BREAK}{per_cent(certainty(segments, index), 0)}"
+    words = tag("p", text(verdict), class_="verdict")
+    scene = tag("div", draw_scene(demos[index], segment_runs(segments, index), look), class_="scene")
+    timeline = draw_timeline(segments, demos, index, look)
+    return tag("article", scene, tag("div", title, words, timeline), class_="card")
