@@ -183,9 +183,11 @@ def test_concatenate_refuses():
         Demonstrations.concatenate([vectors(2), vectors(3)])
     with pytest.raises(DemonstrationError, match=r"Part 2 has .*9 discrete actions.*same num_actions"):
         Demonstrations.concatenate([vectors(2), vectors(2), vectors(2, num_actions=9)])
-    with pytest.raises(DemonstrationError, match=r"Part 1: truth unknown; part 0: truth known.*with_truth\(\)"):
+    with pytest.raises(
+        DemonstrationError, match=r"Part 1 has .*truth unknown; part 0 has .*codes known\..*with_truth\(\)"
+    ):
         Demonstrations.concatenate([DEMOS, DEMOS.with_truth()])
-    with pytest.raises(DemonstrationError, match="Part 1: true boundaries known; part 0: truth known"):
+    with pytest.raises(DemonstrationError, match=r"Part 1 has .*true boundaries known; part 0 has"):
         Demonstrations.concatenate([DEMOS, DEMOS.with_truth(boundaries=[[], [], []])])
 
 
@@ -194,7 +196,8 @@ def test_concatenate_refuses():
     [
         (
             DEMOS,
-            "Demonstrations(3 episodes, 1..3 steps, vector of 2 float32, 4 discrete actions, truth known)",
+            "Demonstrations(3 episodes, 1..3 steps, vector of 2 float32, 4 discrete actions, "
+            "true boundaries and codes known)",
         ),
         (
             DEMOS[:1].with_truth(),
@@ -202,8 +205,8 @@ def test_concatenate_refuses():
         ),
         (
             DEMOS[1:].reveal(fraction=0.5),
-            "Demonstrations(2 episodes, 1..3 steps, vector of 2 float32, 4 discrete actions, truth known, "
-            "labels in 1 episode)",
+            "Demonstrations(2 episodes, 1..3 steps, vector of 2 float32, 4 discrete actions, "
+            "true boundaries and codes known, labels in 1 episode)",
         ),
         (
             DEMOS.with_truth().with_labels(segment_codes=[[0, 1], None, None], codes=[None, None, [2]]),
@@ -264,7 +267,7 @@ def test_padded_is_a_tree_for_jax():
 
 
 def test_a_padding_shorter_than_the_data_is_refused():
-    with pytest.raises(DemonstrationError, match="max_length is 1, shorter than the 2 steps of the longest episode"):
+    with pytest.raises(DemonstrationError, match=r"max_length is 1; use a whole number of at least 2"):
         SYMBOLS.padded(1)
     with pytest.raises(DemonstrationError, match=r"max_length is 2\.5; use a whole number"):
         SYMBOLS.padded(2.5)

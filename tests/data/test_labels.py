@@ -172,7 +172,7 @@ def test_places_of_true_boundaries_say_what_reveal_says(recipe: Recipe):
         ({"boundary_places": np.zeros((3, 1))}, "boundary places is a single ndarray"),
         (
             {"boundary_places": [[1], None, None], "segment_codes": [[5, 0, 5], None, None]},
-            "Episode 0 has codes for 3 segments, but .* room for 2 segments at most",
+            "Episode 0 has codes for 3 segments, but .* allow 2 to 2; give one code per segment",
         ),
         (
             {"boundary_places": [[3], None, None], "codes": [[5, 0, 0, 5], None, None]},

@@ -1,12 +1,9 @@
 """Codes of segments without their places: what is kept, and what is refused."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.validation import DemonstrationError
@@ -81,60 +78,20 @@ def test_minari_says_that_it_does_not_keep_them():
         ({"segment_codes": [[1], None]}, "segment codes has 2 entries for 3 episodes"),
         ({"segment_codes": [[0.5], None, None]}, "Segment codes of episode 0 are float64"),
         ({"segment_codes": np.zeros((3, 2), int)}, "segment codes is a single ndarray"),
-        ({"segment_codes": [None, [1, 2], None]}, "Episode 1 has codes for 2 segments, but its 1 steps .* 1 segments"),
+        (
+            {"segment_codes": [None, [1, 2], None]},
+            "Episode 1 has codes for 2 segments, but its 1 steps .* allow 1 to 1;",
+        ),
         (
             {"segment_codes": [[1, 2], None, None], "boundaries": [[0, 1, 1, -1], None, None]},
-            "Episode 0 has codes for 2 segments, .* cut it into 3 segments at least; give one code per segment",
+            "Episode 0 has codes for 2 segments, .* allow 3 to 4; give one code per segment",
         ),
         (
             {"segment_codes": [[1, 2, 3], None, None], "boundaries": [[0, 0, 1, 0], None, None]},
-            "Episode 0 has codes for 3 segments, .* leave room for 2 segments at most",
-        ),
-        (
-            {"segment_codes": [[1, 2], None, None], "codes": [[-1, 2, -1, 1], None, None]},
-            r"Episode 0: its segments cannot have the codes \[1, 2\] in this order",
-        ),
-        (
-            {"segment_codes": [None, None, [-1]], "codes": [None, None, [3, 4]]},
-            r"Episode 2: its segments cannot have the codes \[-1\]",
+            "Episode 0 has codes for 3 segments, .* allow 2 to 2; .* or correct the boundary labels",
         ),
     ],
 )
 def test_contradictions_are_refused(labels: dict[str, Any], message: str):
     with pytest.raises(DemonstrationError, match=message):
         DEMOS.with_labels(**labels)
-
-
-def agrees(boundaries: list[int], codes: list[int], in_order: list[int]) -> bool:
-    """Whether one of all segmentations agrees with all labels."""
-    T, M = len(boundaries), len(in_order)
-    for inner in itertools.combinations(range(1, T), M - 1):
-        if any(label not in (-1, t in inner) for t, label in enumerate(boundaries) if t):
-            continue
-        segments = np.searchsorted(inner, np.arange(T), side="right")
-        for named in itertools.product(*([code] if code != -1 else [0, 1] for code in in_order)):
-            if all(code in (-1, named[m]) for code, m in zip(codes, segments, strict=True)):
-                return True
-    return False
-
-
-steps = st.lists(st.tuples(st.sampled_from([-1, -1, 0, 1]), st.sampled_from([-1, -1, 0, 1])), min_size=1, max_size=5)
-
-
-@settings(max_examples=300)
-@given(st.lists(st.tuples(steps, st.lists(st.sampled_from([-1, 0, 1]), max_size=4)), min_size=1, max_size=3))
-def test_exactly_the_contradictions_are_refused(episodes: list[tuple[list[tuple[int, int]], list[int]]]):
-    boundaries = [[0, *(b for b, _ in labels[1:])] for labels, _ in episodes]
-    codes = [[c for _, c in labels] for labels, _ in episodes]
-    segment_codes = [in_order for _, in_order in episodes]
-    demos = Demonstrations.from_arrays(None, [[0] * len(part) for part in codes])
-    try:
-        demos.with_labels(boundaries, codes)
-    except DemonstrationError:
-        return
-    try:
-        demos.with_labels(boundaries, codes, segment_codes)
-        taken = True
-    except DemonstrationError:
-        taken = False
-    assert taken == all(agrees(*labels) for labels in zip(boundaries, codes, segment_codes, strict=True) if labels[2])

@@ -341,6 +341,10 @@ def test_grid_pickup_is_learned_without_labels_within_a_minute(as_shipped: dict[
         ({"num_segments": 2}, {"boundaries": [[0] * 5, None, None, None]}),
         ({"num_segments": 2, "num_skills": 3}, {"codes": [[0, 1, 1, 2, 2], None, None, None]}),
         ({"num_segments": 3, "longest_segment": 3}, {"boundaries": [None, [0] * 6 + [-1] * 3, None, None]}),
+        (
+            {"num_segments": None},
+            {"codes": [[-1, 1, -1, 0, -1], None, None, None], "segment_codes": [[0, 1], None, None, None]},
+        ),
     ],
 )
 def test_labels_that_together_leave_nothing(settings: dict[str, Any], labels: dict[str, Any], tmp_path: Path) -> None:

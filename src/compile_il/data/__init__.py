@@ -1,7 +1,7 @@
 """Holds demonstrations, checks them, reads and writes them, and makes batches of them. See `Demonstrations`."""
 
 from compile_il.data.demonstrations import Demonstration, Demonstrations, Padded
-from compile_il.data.labels import UNKNOWN, EpisodeLabels, EpisodeTruth, PartialLabels, Truth
+from compile_il.data.labels import UNKNOWN, PartialLabels, Truth
 from compile_il.data.validation import ActionWarning, DemonstrationError
 
 __all__ = [
@@ -10,8 +10,6 @@ __all__ = [
     "Demonstration",
     "DemonstrationError",
     "Demonstrations",
-    "EpisodeLabels",
-    "EpisodeTruth",
     "Padded",
     "PartialLabels",
     "Truth",

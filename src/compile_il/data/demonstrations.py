@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, overload
@@ -12,18 +12,12 @@ from jaxtyping import Bool, Int, Shaped
 from numpy.typing import ArrayLike
 
 from compile_il.data.labels import (
-    EpisodeLabels,
-    EpisodeTruth,
     PartialLabels,
+    Parts,
     Truth,
-    check_label_boundaries,
-    check_label_codes,
-    check_segment_codes,
-    check_true_boundaries,
-    check_true_codes,
-    labels_at_places,
+    check_labels,
+    check_truth,
     labels_from_truth,
-    unknown_labels,
 )
 from compile_il.data.ragged import Ragged, Storage
 from compile_il.data.validation import (
@@ -44,8 +38,8 @@ class Demonstration:
 
     observations: Shaped[np.ndarray, "num_frames ..."]
     actions: Shaped[np.ndarray, "T ..."]
-    truth: EpisodeTruth = field(default_factory=EpisodeTruth)
-    labels: EpisodeLabels | None = None
+    truth: Truth[np.ndarray]
+    labels: PartialLabels[np.ndarray] | None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -74,14 +68,10 @@ class Demonstrations:
     | symbol     | an integer >= 0 per frame        | int32                                           |
     | discrete   | an integer >= 0 per step         | int32, with `num_actions`                       |
     | continuous | (A,) floats per step, or a float | float32, (A,)                                   |
-
-    Attributes:
-      storage: the packed arrays behind it all; `observations` and `actions` are views of these.
     """
 
     storage: Storage
-
-    # Making them
+    """The packed arrays behind it all; `observations` and `actions` are views of these."""
 
     @classmethod
     def from_arrays(
@@ -116,17 +106,10 @@ class Demonstrations:
         truth: Truth | None = None,
         labels: PartialLabels | None = None,
     ) -> Self:
-        """Makes demonstrations from arrays that hold all episodes end to end.
+        """Makes demonstrations from arrays that hold all episodes end to end, T+1 frames and T actions for each.
 
-        Arrays that have their final dtype are not copied: do not write to them afterwards.
-
-        Args:
-          frames: the observations of all episodes, T+1 rows for each; None if there are no states.
-          actions: the actions of all episodes, T rows for each.
-          lengths: the number of steps T of each episode.
-          num_actions: how many discrete actions there are; by default the largest one plus 1.
-          truth: the true boundaries and codes, if known.
-          labels: labels of boundaries and codes, if there are any.
+        Arrays that have their final dtype are not copied: do not write to them afterwards. `lengths` are the T;
+        `frames`, `num_actions` and `truth` are as in `from_arrays`, `labels` as in `with_labels`.
         """
         demos = cls(check_packed(frames, actions, lengths, num_actions))
         if truth is not None:
@@ -137,14 +120,17 @@ class Demonstrations:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Demonstrations"]) -> Self:
-        """Joins the episodes of all parts, in order.
-
-        Parts must lie in one space, and the same must be known of their truth. If some have labels, the labels of the
-        others are unknown.
-        """
-        return cls(_join([part.storage for part in parts]))
-
-    # Attributes
+        """Joins the episodes of all parts, in order; where only some have labels, those of the others are unknown."""
+        if len(parts) == 0:
+            raise DemonstrationError("There is nothing to concatenate; give at least one set of demonstrations.")
+        spaces = [part.storage.space for part in parts]
+        for i, space in enumerate(spaces):
+            if space != spaces[0]:
+                raise DemonstrationError(
+                    f"Part {i} has {space}; part 0 has {spaces[0]}. Build all parts in one space, with the same "
+                    "num_actions, and drop what is not known of all parts, using with_truth()."
+                )
+        return cls(Storage.join([part.storage for part in parts]))
 
     @property
     def observations(self) -> list[np.ndarray]:
@@ -162,17 +148,14 @@ class Demonstrations:
         return self.storage.actions.counts
 
     @cached_property
-    def truth(self) -> Truth:
+    def truth(self) -> Truth[list[np.ndarray]]:
         """The true boundaries and codes of segments; each is None if unknown."""
-        return Truth(_parts(self.storage.true_boundaries), _parts(self.storage.true_codes))
+        return _truth_in({name: field.parts for name, field in self.storage.raggeds.items()})
 
     @cached_property
-    def labels(self) -> PartialLabels | None:
+    def labels(self) -> PartialLabels[list[np.ndarray]] | None:
         """The labels, step by step or segment by segment; None if there are none."""
-        boundaries, codes = self.storage.label_boundaries, self.storage.label_codes
-        if boundaries is None or codes is None:
-            return None
-        return PartialLabels(boundaries.parts, codes.parts, _parts(self.storage.label_segments))
+        return _labels_in({name: field.parts for name, field in self.storage.raggeds.items()})
 
     @property
     def observation_kind(self) -> ObservationKind:
@@ -214,8 +197,6 @@ class Demonstrations:
         """Number of steps of the longest episode."""
         return int(self.lengths.max())
 
-    # Selecting some, and one batch of all
-
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -229,7 +210,8 @@ class Demonstrations:
     def __getitem__(self, index: Any) -> "Demonstration | Demonstrations":
         """Returns a demonstration for an integer; a set of them for a slice, integers, or a boolean per episode."""
         if isinstance(index, int | np.integer):
-            return self._one(int(index))
+            arrays = {name: field.parts[index] for name, field in self.storage.raggeds.items()}
+            return Demonstration(arrays["observations"], arrays["actions"], _truth_in(arrays), _labels_in(arrays))
         chosen = np.arange(len(self))[index]
         if chosen.ndim != 1:
             raise IndexError("Episodes lie along one axis; index with an integer, a slice or a flat array.")
@@ -237,58 +219,33 @@ class Demonstrations:
             raise DemonstrationError(f"This selects none of the {len(self)} episodes; at least one is needed.")
         return type(self)(self.storage.take(chosen))
 
-    def _one(self, i: int) -> Demonstration:
-        def entry(parts: list[np.ndarray] | None) -> np.ndarray | None:
-            return None if parts is None else parts[i]
-
-        truth = EpisodeTruth(entry(self.truth.boundaries), entry(self.truth.codes))
-        labels = None
-        if self.labels is not None:
-            segment_codes = entry(self.labels.segment_codes)
-            labels = EpisodeLabels(self.labels.boundaries[i], self.labels.codes[i], segment_codes)
-        return Demonstration(self.observations[i], self.actions[i], truth, labels)
-
     def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
         """Splits into two shuffled sets that share no episode: `fraction` of the episodes, and the rest."""
         check_fraction(fraction)
-        seed = whole_number("seed", seed, 0)
         num_first = round(fraction * len(self))
         if not 0 < num_first < len(self):
             raise DemonstrationError(
                 f"A fraction of {fraction} of {len(self)} episodes is {num_first} of them; "
                 "choose one that leaves at least one episode on either side."
             )
-        order = np.random.default_rng(seed).permutation(len(self))
+        order = np.random.default_rng(whole_number("seed", seed, 0)).permutation(len(self))
         return self[order[:num_first]], self[order[num_first:]]
 
     def padded(self, max_length: int | None = None) -> Padded:
         """Pads all episodes with zeros to one batch; T is `max_length`, by default the longest."""
-        T = self.max_length if max_length is None else whole_number("max_length", max_length, 1)
-        if self.max_length > T:
-            raise DemonstrationError(
-                f"max_length is {T}, shorter than the {self.max_length} steps of the longest episode; raise it to at "
-                f"least {self.max_length}."
-            )
+        T = self.max_length if max_length is None else whole_number("max_length", max_length, self.max_length)
         observations, actions = self.storage.observations.padded(T + 1), self.storage.actions.padded(T)
         return Padded(observations, actions, np.arange(T) < self.lengths[:, None], self.lengths)
-
-    # Truth and labels
 
     def with_truth(
         self, boundaries: Sequence[Any] | Ragged | None = None, codes: Sequence[Any] | Ragged | None = None
     ) -> Self:
-        """Replaces the truth about segments; without arguments, drops it.
+        """Replaces the truth about segments, as in `from_arrays`; without arguments, drops it.
 
         The truth is known of all demonstrations or of none. Those of which it is known can be scored by themselves:
         `demos[[1, 4]].with_truth(...)`.
-
-        Args:
-          boundaries: M-1 inner boundaries per episode, or None if unknown.
-          codes: M codes per episode, or None if unknown.
         """
-        starts = None if boundaries is None else check_true_boundaries(boundaries, self.lengths)
-        ids = None if codes is None else check_true_codes(codes, self.lengths, starts)
-        return type(self)(self.storage._replace(true_boundaries=starts, true_codes=ids))
+        return type(self)(self.storage._replace(**check_truth(self.lengths, boundaries, codes)))
 
     def with_labels(
         self,
@@ -306,26 +263,12 @@ class Demonstrations:
           boundaries: for each episode None, or one number per step: 1 (a segment starts here), 0 (none does) or
             `UNKNOWN`.
           codes: for each episode None, or one number per step: a code or `UNKNOWN`.
-          segment_codes: for each episode None, or one number per segment in order, wherever it may start: a code or
-            `UNKNOWN`. Their number is that of the segments.
-          boundary_places: in place of `boundaries`, for each episode None, or all its inner boundaries, as in the truth
-            and in a segmentation: the first step of each segment but the first, such as [15, 23] for three segments and
-            [] for one.
+          segment_codes: for each episode None, or a code or `UNKNOWN` for each segment in order, wherever it may start.
+          boundary_places: in place of `boundaries`, for each episode None, or all its inner boundaries: the first step
+            of each segment but the first, such as [15, 23] for three segments and [] for one.
         """
-        if boundaries is not None and boundary_places is not None:
-            raise DemonstrationError(
-                "boundaries and boundary_places are both given; pass one of them: one label per step, or places."
-            )
-        starts = ids = in_order = None
-        if any(given is not None for given in (boundaries, codes, segment_codes, boundary_places)):
-            if boundary_places is None:
-                starts = check_label_boundaries(boundaries, self.lengths)
-            else:
-                starts = labels_at_places(boundary_places, self.lengths)
-            ids = check_label_codes(codes, self.lengths, starts)
-            in_order = None if segment_codes is None else check_segment_codes(segment_codes, starts, ids)
-        storage = self.storage._replace(label_boundaries=starts, label_codes=ids, label_segments=in_order)
-        return type(self)(storage)
+        labels = check_labels(self.lengths, boundaries, codes, segment_codes, boundary_places)
+        return type(self)(self.storage._replace(**labels))
 
     def reveal(
         self,
@@ -336,30 +279,22 @@ class Demonstrations:
         fraction: float = 1.0,
         seed: int = 0,
     ) -> Self:
-        """Turns the truth about some demonstrations into labels; the others have none.
+        """Turns the truth about a fraction of the demonstrations, at least one, into labels; the others have none.
 
-        With one seed, the episodes shown at a smaller fraction are among those shown at a larger one. Codes,
-        being per step, also show the boundaries between segments of different codes.
+        With one seed, the episodes shown at a smaller fraction are among those shown at a larger one.
 
         Args:
           boundaries: whether to label where segments start.
-          codes: whether to label each step with the code of its segment.
+          codes: whether to label each step with the code of its segment, which shows boundaries too.
           segment_codes: whether to list the codes of the segments in order, which does not show where they start.
-          fraction: part of the episodes to show, above 0 and up to 1; at least one is shown.
+          fraction: above 0 and up to 1.
           seed: chooses the episodes.
         """
         shown = {"boundaries": boundaries, "codes": codes, "segment_codes": segment_codes}
         return self.with_labels(**labels_from_truth(self.truth, self.lengths, **shown, fraction=fraction, seed=seed))
 
-    # Files
-
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes everything to an npz file, whole or not at all, and returns its path.
-
-        Args:
-          path: where; `.npz` is appended if there is no suffix.
-          overwrite: whether an existing file may be replaced.
-        """
+        """Writes an npz file, whole or not at all, and returns its path; `.npz` is appended if there is no suffix."""
         from compile_il.data.files import save
 
         return save(self, path, overwrite=overwrite)
@@ -372,15 +307,10 @@ class Demonstrations:
         return load(path)
 
     def to_minari(self, dataset_id: str, *, overwrite: bool = False, env_id: str | None = None) -> None:
-        """Writes everything to a dataset in the local Minari store. Needs `pip install 'compile-il[minari]'`.
+        """Writes a dataset, such as `namespace/name-v0`, in the local Minari store. Needs the extra `minari`.
 
         Rewards are zero, and every episode is written as terminated at its last step, also one that was cut there:
-        demonstrations do not say which.
-
-        Args:
-          dataset_id: such as `namespace/name-v0`.
-          overwrite: whether an existing dataset may be replaced.
-          env_id: the Gymnasium environment that the demonstrations come from, if it is registered.
+        demonstrations do not say which. `env_id` is the registered Gymnasium environment that they come from.
         """
         from compile_il.data.minari import to_minari
 
@@ -390,14 +320,12 @@ class Demonstrations:
     def from_minari(cls, dataset_id: str) -> "Demonstrations":
         """Reads a dataset from the local Minari store, ours or another's; nothing is downloaded.
 
-        Observations and actions must lie in a Box or a Discrete space. Truth and labels are read where all
-        episodes have them. Needs `pip install 'compile-il[minari]'`.
+        Observations and actions must lie in a Box or a Discrete space. Truth and labels are read where all episodes
+        have them. Needs the extra `minari`.
         """
         from compile_il.data.minari import from_minari
 
         return from_minari(dataset_id)
-
-    # Comparing and printing
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Demonstrations) and self.storage.equals(other.storage)
@@ -408,48 +336,20 @@ class Demonstrations:
         return f"Demonstrations({self.storage.describe()})"
 
 
-def _parts(ragged: Ragged | None) -> list[np.ndarray] | None:
-    return None if ragged is None else ragged.parts
+def _truth_in(arrays: dict[str, Parts]) -> Truth[Parts]:
+    return Truth(arrays.get("true_boundaries"), arrays.get("true_codes"))
 
 
-def _join(parts: Sequence[Storage]) -> Storage:
-    if len(parts) == 0:
-        raise DemonstrationError("There is nothing to concatenate; give at least one set of demonstrations.")
-    first = parts[0]
-    for i, part in enumerate(parts):
-        if part.space != first.space:
-            raise DemonstrationError(
-                f"Part {i} has {part.space}; part 0 has {first.space}. "
-                "Build all parts in one space, with the same num_actions."
-            )
-        if part.truth != first.truth:
-            raise DemonstrationError(
-                f"Part {i}: {part.truth}; part 0: {first.truth}. Drop what not all parts know, using with_truth()."
-            )
-    if any(part.label_codes is not None for part in parts):
-        parts = [part if part.label_codes is not None else _with_unknown_labels(part) for part in parts]
-    if any(part.label_segments is not None for part in parts):
-        parts = [part if part.label_segments is not None else _without_segment_codes(part) for part in parts]
-    return parts[0].join(parts[1:])
-
-
-def _with_unknown_labels(storage: Storage) -> Storage:
-    unknown = unknown_labels(storage.actions.counts)
-    return storage._replace(label_boundaries=unknown, label_codes=unknown)
-
-
-def _without_segment_codes(storage: Storage) -> Storage:
-    return storage._replace(label_segments=Ragged(np.zeros(0, np.int32), np.zeros_like(storage.actions.counts)))
+def _labels_in(arrays: dict[str, Parts]) -> PartialLabels[Parts] | None:
+    if "label_codes" not in arrays:
+        return None
+    return PartialLabels(arrays["label_boundaries"], arrays["label_codes"], arrays.get("label_segments"))
 
 
 def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
-    """Makes the error for what is no `Demonstrations`; `otherwise` says what would have done as well."""
-    if isinstance(given, Demonstration):
-        return DemonstrationError(
-            "Demonstrations are needed, and this is a single one of them: take a set that holds it, demos[:1] or "
-            "demos[[i]], in place of demos[i]."
-        )
+    """Makes the error for what is no `Demonstrations`; `otherwise` says what else would do."""
     return DemonstrationError(
         f"Demonstrations are needed{otherwise}, and this is a {type(given).__name__}: make them with "
-        "Demonstrations.from_arrays(observations, actions), or read them with Demonstrations.load(file)."
+        "Demonstrations.from_arrays(observations, actions), read them with Demonstrations.load(file), or take a set "
+        "with a single one, demos[:1] or demos[[i]] in place of demos[i]."
     )

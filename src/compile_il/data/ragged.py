@@ -7,6 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from jaxtyping import Int, Shaped
 
+UNKNOWN = -1
+"""The label of a step, or of a segment, about which nothing is known."""
+
 
 class Ragged:
     """Parts of different lengths, end to end: part `i` is `counts[i]` rows of `values`, from `starts[i]` on.
@@ -58,9 +61,9 @@ class Ragged:
         rows = np.arange(counts.sum()) + np.repeat(starts - new_starts, counts)
         return type(self)(self.values[rows], counts)
 
-    def padded(self, width: int) -> Shaped[np.ndarray, "B width ..."]:
-        """Stacks the parts, each followed by zeros up to `width` rows."""
-        out = np.zeros((len(self.counts), width, *self.values.shape[1:]), self.values.dtype)
+    def padded(self, width: int, fill: int = 0) -> Shaped[np.ndarray, "B width ..."]:
+        """Stacks the parts, each filled up to `width` rows."""
+        out = np.full((len(self.counts), width, *self.values.shape[1:]), fill, self.values.dtype)
         out[np.arange(width) < self.counts[:, None]] = self.values
         return out
 
@@ -88,37 +91,43 @@ class Storage(NamedTuple):
     label_codes: Ragged | None = None
     label_segments: Ragged | None = None
 
+    @property
+    def raggeds(self) -> dict[str, Ragged]:
+        """All fields that are `Ragged`, by name."""
+        return {name: field for name, field in self._asdict().items() if isinstance(field, Ragged)}
+
     def take(self, indices: Int[np.ndarray, " n"]) -> "Storage":
         """Takes the episodes at `indices`, in that order."""
-        taken: dict[str, Any] = {name: field.take(indices) for name, field in self._ragged_fields().items()}
+        taken: dict[str, Any] = {name: field.take(indices) for name, field in self.raggeds.items()}
         return self._replace(**taken)
 
-    def join(self, others: Sequence["Storage"]) -> "Storage":
-        """Appends the episodes of others, of which the same must be known."""
-        joined: dict[str, Any] = {
-            name: Ragged.join([field, *(getattr(other, name) for other in others)])
-            for name, field in self._ragged_fields().items()
-        }
-        return self._replace(**joined)
+    @classmethod
+    def join(cls, storages: Sequence["Storage"]) -> "Storage":
+        """Joins episodes in one space with the same parts of the truth; labels that some do not have are unknown."""
+
+        def field_of(name: str, storage: Storage) -> Ragged:
+            counts = storage.actions.counts * (name != "label_segments")
+            return storage.raggeds.get(name) or Ragged(np.full(counts.sum(), UNKNOWN, np.int32), counts)
+
+        names = {name: None for storage in storages for name in storage.raggeds}
+        joined: dict[str, Any] = {n: Ragged.join([field_of(n, storage) for storage in storages]) for n in names}
+        return storages[0]._replace(**joined)
 
     def equals(self, other: "Storage") -> bool:
-        """Returns whether both know the same things, and the same about them."""
-        mine, others = self._ragged_fields(), other._ragged_fields()
+        """Returns whether both have the same fields, with the same entries."""
+        mine, others = self.raggeds, other.raggeds
         return (
             self.num_actions == other.num_actions
             and mine.keys() == others.keys()
             and all(field.equals(others[name]) for name, field in mine.items())
         )
 
-    def _ragged_fields(self) -> dict[str, Ragged]:
-        return {name: field for name, field in self._asdict().items() if isinstance(field, Ragged)}
-
     def describe(self) -> str:
-        """Describes all, as in `2 episodes, 3..5 steps, vector of 4 float32, 8 discrete actions, truth known`."""
+        """Describes all, as in `2 episodes, 3..5 steps, vector of 4 float32, 8 discrete actions, truth unknown`."""
         lengths = self.actions.counts
         shortest, longest = int(lengths.min()), int(lengths.max())
         steps = _count(longest, "step") if shortest == longest else f"{shortest}..{longest} steps"
-        words = [_count(len(lengths), "episode"), steps, self.space, self.truth]
+        words = [_count(len(lengths), "episode"), steps, self.space]
         if self.label_boundaries is not None and self.label_codes is not None:
             is_labelled = (self.label_boundaries.values >= 0) | (self.label_codes.values >= 0)
             has_labels = np.bincount(self.actions.part_index[is_labelled], minlength=len(lengths)) > 0
@@ -129,31 +138,23 @@ class Storage(NamedTuple):
 
     @property
     def space(self) -> str:
-        """Kind, shape and dtype of observations and actions, in words that are equal where spaces are."""
+        """Text for the space of observations and actions and the known parts of the truth, equal where these are."""
+        dtype = self.observations.values.dtype
         match self.observations.values.shape[1:]:
             case ():
                 observations = "symbols"
             case (0,):
                 observations = "no states"
             case (width,):
-                observations = f"vector of {width} {self.observations.values.dtype}"
-            case (height, width, channels):
-                observations = f"grid {height}x{width}x{channels} {self.observations.values.dtype}"
-        if self.num_actions is None:
-            return f"{observations}, continuous actions of width {self.actions.values.shape[1]}"
-        return f"{observations}, {_count(self.num_actions, 'discrete action')}"
-
-    @property
-    def truth(self) -> str:
-        """Words for whether the truth is known."""
-        match self.true_boundaries is not None, self.true_codes is not None:
-            case True, True:
-                return "truth known"
-            case True, False:
-                return "true boundaries known"
-            case False, True:
-                return "true codes known"
-        return "truth unknown"
+                observations = f"vector of {width} {dtype}"
+            case shape:
+                observations = f"grid {'x'.join(map(str, shape))} {dtype}"
+        actions = f"continuous actions of width {self.actions.values.shape[-1]}"
+        if self.num_actions is not None:
+            actions = _count(self.num_actions, "discrete action")
+        known = [name for name in ("boundaries", "codes") if f"true_{name}" in self.raggeds]
+        truth = f"true {' and '.join(known)} known" if known else "truth unknown"
+        return f"{observations}, {actions}, {truth}"
 
 
 def _count(number: int, noun: str) -> str:

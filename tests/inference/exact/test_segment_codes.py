@@ -12,10 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
+from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.batch import batch_of, pick
 from compile_il.data.labels import NO_SEGMENT
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.decode import sample_segmentation
+from compile_il.inference.exact.engine import feasible
+from compile_il.inference.exact.priors import unknown_count
 from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
@@ -169,3 +172,35 @@ def test_models_respect_codes_of_segments() -> None:
     assert found.skills[0].tolist() == free_skills[0].tolist()
     for skills, segment_codes in zip(found.skills[1:], told[1:], strict=True):
         np.testing.assert_array_equal(skills, segment_codes)
+
+
+def agrees(boundaries: list[int], codes: list[int], in_order: list[int]) -> bool:
+    """Whether one of all segmentations agrees with all labels."""
+    T, M = len(boundaries), len(in_order)
+    for inner in itertools.combinations(range(1, T), M - 1):
+        if any(label not in (-1, t in inner) for t, label in enumerate(boundaries) if t):
+            continue
+        segments = np.searchsorted(inner, np.arange(T), side="right")
+        for named in itertools.product(*([code] if code != -1 else [0, 1] for code in in_order)):
+            if all(code in (-1, named[m]) for code, m in zip(codes, segments, strict=True)):
+                return True
+    return False
+
+
+label_lists = st.lists(st.tuples(*[st.sampled_from([-1, -1, 0, 1])] * 2), min_size=1, max_size=5)
+
+
+@settings(max_examples=300)
+@for_all(label_lists, st.lists(st.sampled_from([-1, 0, 1]), max_size=4))
+def test_exactly_the_contradictions_are_infeasible(labels: list[tuple[int, int]], in_order: list[int]) -> None:
+    boundaries, codes = [0, *(b for b, _ in labels[1:])], [c for _, c in labels]
+    demos = Demonstrations.from_arrays(None, [[0] * len(labels), [0] * 5])  # the second makes all of one shape
+    try:
+        demos = demos.with_labels([boundaries, None], [codes, None], [in_order, None])
+    except DemonstrationError:
+        assert not in_order or not agrees(boundaries, codes, in_order)
+        return
+    assert feasible(demos, K, 5, unknown_count(5)).tolist() == [
+        not in_order or agrees(boundaries, codes, in_order),
+        True,
+    ]
