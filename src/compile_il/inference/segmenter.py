@@ -14,8 +14,6 @@ from compile_il.data.segments import Segments, join_segments
 from compile_il.inference.records import BatchSegments, is_impossible
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
-
-
 Find = Callable[[Batch, Float[Array, "B counts"], NDArray[np.intp]], BatchSegments]
 """A function that segments a batch, given log p(M) of its demonstrations and their places among all of them."""
 

@@ -22,8 +22,6 @@ __all__ = [
     "name_of",
     "with_num_tasks",
 ]
-
-
 AnyWorld = TypeVar("AnyWorld", bound=World)
 
 WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {

@@ -54,16 +54,10 @@ def log_counts_of(counts: NDArray[np.integer], most: int, cost: float) -> NDArra
 
 FIRST_WEIGHT = 0.3
 """Weight w of the Poisson before training; too small to do harm while nothing is known about lengths."""
-
-
 STRIDE = 10.0
 """What the parameter of the weight is multiplied by, since steps of an optimiser that suit networks are small."""
-
-
 RATE_STRIDE = 5.0
 """As `STRIDE`, for the rate: a larger one lets it run ahead of the policies, up to one segment for everything."""
-
-
 NORMED = 8.0
 """Number of expected lengths λ up to which p(d)^w is normalised; with w = 0 the sum over all lengths has no end."""
 
