@@ -26,8 +26,7 @@ from compile_il.evaluation.results import Measurement
 from compile_il.inference.engines import engine_of
 from compile_il.inference.exact.engine import constraints_of_batch, make_priors
 from compile_il.inference.exact.likelihood import log_likelihood
-from compile_il.inference.exact.priors import point_mass
-from compile_il.inference.exact.segment_scores import score_segments
+from compile_il.inference.exact.segment_scores import point_mass, score_segments
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.training.feeds import WorldBatches

@@ -18,8 +18,7 @@ from compile_il.data.files import write_atomically
 from compile_il.data.segment_counts import CountWarning
 from compile_il.evaluation.evaluate import Evaluation, evaluate, true_counts
 from compile_il.evaluation.results import commit, hardware
-from compile_il.inference.segmenter import DivergedError
-from compile_il.model.model import Model
+from compile_il.model.model import DivergedError, Model
 from compile_il.training.checkpoints import Checkpoints
 from compile_il.training.loop import StopRequest, TrainingLoop
 from compile_il.training.runs import RunOutputs

@@ -19,8 +19,7 @@ from compile_il.data.batch import Batch, batch_of
 from compile_il.evaluation.execute import run_codes
 from compile_il.inference.exact.engine import make_priors, map_batch
 from compile_il.inference.exact.likelihood import end_probs, forward
-from compile_il.inference.exact.priors import point_mass
-from compile_il.inference.exact.segment_scores import Priors, SegmentScores
+from compile_il.inference.exact.segment_scores import Priors, SegmentScores, point_mass
 from compile_il.inference.records import Actor, Skills
 from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills

@@ -21,8 +21,7 @@ from compile_il.data.batch import (
 )
 from compile_il.data.labels import UNKNOWN
 from compile_il.inference.exact import engine as exact
-from compile_il.inference.exact.priors import point_mass
-from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.segment_scores import Priors, point_mass
 from compile_il.worlds.demonstrate import draw_batch, observe_frames
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.symbols import SymbolsWorld

@@ -12,7 +12,7 @@ from compile_il.config import Config
 from compile_il.data.batch import batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.inference.exact import engine as exact
-from compile_il.inference.exact.priors import point_mass
+from compile_il.inference.exact.segment_scores import point_mass
 from compile_il.inference.relaxed.decode import decode_by_recognition
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from tests.twins import relaxed_twin as twin

@@ -15,8 +15,8 @@ from compile_il.data.segment_counts import CountWarning
 from compile_il.data.segments import Segments
 from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.metrics import score
-from compile_il.inference import segmenter as segmenting
-from compile_il.inference.exact.priors import unknown_count
+from compile_il.inference.exact.segment_scores import unknown_count
+from compile_il.model import model as segmenting
 from tests.inference.exact.small import SMALL, model_for, small_model, vector_demos
 
 COUNT_UNKNOWN = dataclasses.replace(SMALL, num_segments=None, segment_cost=2.0)
@@ -323,9 +323,9 @@ def test_rows_say_what_the_lists_say() -> None:
 
 
 def test_a_long_demonstration_is_not_segmented_many_times() -> None:
-    assert segmenting._rows_per_call(1, 9) == 1
-    assert segmenting._rows_per_call(4, 9) == 4
-    assert segmenting._rows_per_call(5, 30_000) == 2
+    assert segmenting.rows_per_call(1, 9) == 1
+    assert segmenting.rows_per_call(4, 9) == 4
+    assert segmenting.rows_per_call(5, 30_000) == 2
 
 
 def test_skills_act_one_by_one() -> None:

@@ -33,8 +33,7 @@ from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.inference.segmenter import DivergedError
-from compile_il.model.model import Model
+from compile_il.model.model import DivergedError, Model
 from compile_il.training.fit import fit
 from compile_il.training.sources import training_world
 from compile_il.worlds import World

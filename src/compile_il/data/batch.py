@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import NO_SEGMENT, UNKNOWN
+from compile_il.data.ragged import Ragged, Storage
 
 ROUND_STEPS, ROUND_FRAMES = 16, 1024
 """Numbers of steps and of frames are rounded up to multiples of these, so that only few programs are compiled."""
@@ -71,8 +72,13 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
 
 def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
     """Makes a batch of demonstrations as NumPy arrays of fixed shapes."""
-    storage = demos.storage
-    sizes = np.asarray(demos.lengths) + 1
+    return pack_batch(demos.storage, num_frames, max_length)
+
+
+def pack_batch(storage: Storage, num_frames: int, max_length: int) -> Batch:
+    """Makes a batch from the arrays of demonstrations."""
+    lengths = storage.actions.counts
+    sizes = lengths + 1
     ends = np.cumsum(sizes)
     first = ends - sizes
     fits = ends <= num_frames
@@ -84,37 +90,35 @@ def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
         return out
 
     # One action a frame: a row of zeros stands for the action that the last frame of an episode does not have.
-    actions = np.insert(storage.actions.values, np.cumsum(demos.lengths), 0, axis=0)
+    actions = np.insert(storage.actions.values, np.cumsum(lengths), 0, axis=0)
     return Batch(
         frames=rows(storage.observations.values),
         actions=rows(actions),
         first=np.where(fits, first, 0).astype(np.int32),
-        lengths=np.asarray(demos.lengths, np.int32),
+        lengths=lengths.astype(np.int32),
         fits=fits,
-        boundary_labels=_padded_labels(demos, "boundaries", max_length),
-        code_labels=_padded_labels(demos, "codes", max_length),
-        segment_codes=_padded_segment_codes(demos, max_length),
-        rows=np.arange(len(demos), dtype=np.int32),
+        boundary_labels=_padded_labels(storage.label_boundaries, lengths, max_length),
+        code_labels=_padded_labels(storage.label_codes, lengths, max_length),
+        segment_codes=_padded_segment_codes(storage.label_segments, lengths, max_length),
+        rows=np.arange(len(lengths), dtype=np.int32),
     )
 
 
-def _padded_labels(demos: Demonstrations, name: str, max_length: int) -> np.ndarray:
-    out = np.full((len(demos), max_length), UNKNOWN, np.int32)
-    if demos.labels is not None:
-        for row, labels in zip(out, getattr(demos.labels, name), strict=True):
-            row[: len(labels)] = labels
+def _padded_labels(labels: Ragged | None, lengths: np.ndarray, max_length: int) -> np.ndarray:
+    out = np.full((len(lengths), max_length), UNKNOWN, np.int32)
+    if labels is not None:
+        out[np.arange(max_length) < lengths[:, None]] = labels.values
     return out
 
 
-def _padded_segment_codes(demos: Demonstrations, max_length: int) -> np.ndarray:
+def _padded_segment_codes(codes: Ragged | None, lengths: np.ndarray, max_length: int) -> np.ndarray:
     """Pads lists of codes with `NO_SEGMENT`, or with `UNKNOWN` where none are listed, to the longest there can be."""
-    if demos.labels is None or demos.labels.segment_codes is None:
-        return np.zeros((len(demos), 0), np.int32)
-    out = np.full((len(demos), max_length + 1), UNKNOWN, np.int32)
-    for row, codes in zip(out, demos.labels.segment_codes, strict=True):
-        if len(codes):
-            row[: len(codes)], row[len(codes) :] = codes, NO_SEGMENT
-    return out
+    if codes is None:
+        return np.zeros((len(lengths), 0), np.int32)
+    place = np.arange(max_length + 1)
+    out = np.where((place >= codes.counts[:, None]) & (codes.counts[:, None] > 0), NO_SEGMENT, UNKNOWN)
+    out[place < codes.counts[:, None]] = codes.values
+    return out.astype(np.int32)
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:
@@ -214,25 +218,26 @@ def batches_by_bucket(
       chosen: indices of the demonstrations of each batch.
       buckets: demonstrations of one bucket keep their order; those beyond its rows are left out.
     """
-    shortest, batches = int(demos.lengths.argmin()), []
+    storage, lengths, batches = demos.storage, demos.storage.actions.counts, []
+    shortest = int(lengths.argmin())
     for bucket in buckets:
-        places = [bucket.places(demos.lengths[rows])[: bucket.num_rows] for rows in chosen]
+        places = [bucket.places(lengths[rows])[: bucket.num_rows] for rows in chosen]
         if any(map(len, places)):
             parts = [
-                _fill_bucket(demos[rows[some] if len(some) else [shortest]], some, bucket)
+                _fill_bucket(storage.take(rows[some] if len(some) else np.array([shortest])), some, bucket)
                 for rows, some in zip(chosen, places, strict=True)
             ]
             batches.append(jax.tree.map(lambda *leaves: np.stack(leaves), *parts))
     return tuple(batches)
 
 
-def _fill_bucket(demos: Demonstrations, places: NDArray[np.intp], bucket: Bucket) -> Batch:
+def _fill_bucket(storage: Storage, places: NDArray[np.intp], bucket: Bucket) -> Batch:
     """Makes a batch of the bucket's size, whose other rows repeat the first demonstration and do not count (`fits`).
 
     Repeats come last, so that for gradients frames lie one after the other (`to_padded`).
     """
-    batch = batch_of(demos, bucket.num_frames, bucket.up_to)
-    batch = pick(batch, rows_filled_up(len(demos), bucket.num_rows))
+    batch = pack_batch(storage, bucket.num_frames, bucket.up_to)
+    batch = pick(batch, rows_filled_up(len(batch.lengths), bucket.num_rows))
     rows = np.pad(places, (0, bucket.num_rows - len(places))).astype(np.int32)
     return batch._replace(fits=batch.fits & (np.arange(bucket.num_rows) < len(places)), rows=rows)
 

@@ -1,9 +1,8 @@
 """Holds the segmentation of demonstrations: boundaries and skills, with their probabilities."""
 
 import dataclasses
-from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,12 +79,3 @@ class Segments:
             for m, (start, end, skill) in enumerate(zip(starts, ends, skills.tolist(), strict=True)):
                 rows.append({"demonstration": i, "segment": m, "start": start, "end": end, "skill": skill})
         return rows
-
-
-def join_segments(parts: Sequence[Segments], places: NDArray[np.intp]) -> Segments:
-    """Joins segmentations; `places` are those of their demonstrations, one part after the other."""
-    lists: dict[str, Any] = {}
-    for field in dataclasses.fields(Segments):
-        entries = [entry for part in parts for entry in getattr(part, field.name)]
-        lists[field.name] = [entries[i] for i in np.argsort(places)]
-    return Segments(**lists | {"log_likelihood": np.array(lists["log_likelihood"])})

@@ -5,7 +5,6 @@ import operator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from compile_il.data.batch import Batch
@@ -18,11 +17,6 @@ LOG_ZERO = -1e30
 def is_impossible(log_prob: Float[Array, "*axes"]) -> Bool[Array, "*axes"]:
     """Whether a log-probability sums impossible events only; NaN and infinities are something else, and False."""
     return jnp.isfinite(log_prob) & (log_prob < LOG_ZERO / 2)
-
-
-def log_poisson(durations: Shaped[Array, "*shape"], rate: Float[Array, ""] | float) -> Float[Array, "*shape"]:
-    """Log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
-    return durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
 
 
 class Loss(NamedTuple):

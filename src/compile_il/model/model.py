@@ -2,31 +2,39 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.config import Best, Config, Decoder
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
-from compile_il.data.batch import Batch
+from compile_il.data.batch import Batch, Cost, alike_in_length, rounded_batch, rows_filled_up
 from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
 from compile_il.inference.engines import engine_for, engine_of
 from compile_il.inference.exact import engine as exact
-from compile_il.inference.exact.priors import log_counts_of
-from compile_il.inference.records import BatchSegments, Skills
-from compile_il.inference.segmenter import segment_in_chunks
+from compile_il.inference.exact.segment_scores import log_counts_of
+from compile_il.inference.records import LOG_ZERO, BatchSegments, Skills
 from compile_il.model.running import Code, RunningSkill, begin_skill
 from compile_il.worlds.world import key_of
 
+_DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
+Find = Callable[[Batch, Float[Array, "B counts"], NDArray[np.intp]], BatchSegments]
+"""A function that segments a batch, given log p(M) of its demonstrations and their places among all of them."""
 SegmentCount = int | Counts | Literal["unknown"] | None
 """How many segments to find: one number for all, one for each, "unknown", or None for what labels or training say."""
+
+
+class DivergedError(DemonstrationError):
+    """A model whose weights are not numbers any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +149,8 @@ class Model:
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
-        check_codes(demos.labels, self.resolved)
+        if demos.labels is not None:
+            check_codes(demos.labels, self.resolved)
         engine, trained_with, asked = engine_for(decoder), self.resolved.num_segments, num_segments
         if asked is None:
             labelled = counts_from_labels(demos)
@@ -222,3 +231,50 @@ class Model:
                 f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
                 f"{largest}: use demonstrations from the same spaces, or train another model."
             )
+
+
+def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost) -> Segments:
+    """Segments all demonstrations in few calls of few shapes; those of usual lengths and the long ones apart.
+
+    Args:
+      find: the function that segments one chunk.
+      demos: all demonstrations.
+      log_counts: log p(M) of each demonstration.
+      cost: the function that gives the cost of a demonstration by its length.
+    """
+    each: list[dict[str, Any]] = [{} for _ in demos.lengths]
+    for alike in alike_in_length(demos.lengths, cost):
+        num_rows = rows_per_call(len(alike), int(demos.lengths[alike].max()))
+        for first in range(0, len(alike), num_rows):
+            places = alike[first : first + num_rows]
+            some, rows = demos[places], rows_filled_up(len(places), num_rows)
+            batch = rounded_batch(some, rows, some.max_length)
+            found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[places][rows]), places[rows]))
+            for row, (place, length) in enumerate(zip(places, some.lengths, strict=True)):
+                count = found.num_segments[row]
+                each[place] = {
+                    "boundaries": found.ends[row, : count - 1].astype(np.int32),
+                    "skills": found.skills[row, :count],
+                    "boundary_probs": found.boundary_probs[row, :length],
+                    "count_probs": found.count_probs[row],
+                    "log_likelihood": found.log_likelihood[row],
+                }
+    lists = {name: [one[name] for one in each] for name in each[0]}
+    log_likelihood = np.array(lists.pop("log_likelihood"))
+    if np.isnan(log_likelihood).any():
+        raise DivergedError(
+            "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
+        )
+    impossible = np.flatnonzero(log_likelihood < LOG_ZERO / 2)
+    if len(impossible):
+        raise DemonstrationError(
+            f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its "
+            "labels and the longest segment: change the labels, num_segments or longest_segment."
+        )
+    return Segments(**lists, log_likelihood=log_likelihood)
+
+
+def rows_per_call(num_demos: int, max_length: int) -> int:
+    """Returns the number of demonstrations in one call: a power of two, to compile few programs."""
+    most = min(_DEMOS_PER_CALL, 1 << max(_STEPS_PER_CALL // max_length, 1).bit_length() - 1)
+    return min(most, 1 << (num_demos - 1).bit_length())

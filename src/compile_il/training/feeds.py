@@ -47,7 +47,7 @@ class WorldBatches:
         if self._drawn is None or self._drawn[0] != block:
             keys = _split_keys(self.key, block * self.ahead, self.ahead, self.config.num_seeds, self.batch_size)
             keys = keys.reshape(*keys.shape[:2], self.mesh.size, -1)
-            keys = place(self.mesh, keys, split=2)
+            keys = place(self.mesh, keys, split=2) if self.mesh.size > 1 else keys
             assert self.source.world is not None, "the source of these batches"
             size = self.num_frames, self.source.max_length
             self._drawn = block, _draw_batches(self.source.world, keys, *size, self.config.supervision)
@@ -59,20 +59,21 @@ class DatasetBatches:
 
     def __init__(self, config: Config, source: Source, batch_size: int, mesh: Mesh):
         self.config, self.demos, self.batch_size, self.mesh = config, source.demos, batch_size, mesh
+        self.num_demos = len(source.demos)
         cost = engine_of(config).cost_of(config)
         self.buckets = make_buckets(self.demos.lengths, batch_size, mesh.size, cost)
 
     def draw(self, iteration: int) -> tuple[Batch, ...]:
         """Returns the batches of one iteration; every host has the data of all of them and keeps its own shares."""
         chosen = [
-            np.random.default_rng([self.config.seed, seed, iteration]).choice(len(self.demos), self.batch_size, False)
+            np.random.default_rng([self.config.seed, seed, iteration]).choice(self.num_demos, self.batch_size, False)
             for seed in range(self.config.num_seeds)
         ]
         shares = [rows for each in chosen for rows in np.split(each, self.mesh.size)]
         batches = batches_by_bucket(self.demos, shares, self.buckets)
         leading = self.config.num_seeds, self.mesh.size
         batches = jax.tree.map(lambda leaf: leaf.reshape(*leading, *leaf.shape[1:]), batches)
-        return place(self.mesh, batches, split=1)
+        return place(self.mesh, batches, split=1) if self.mesh.size > 1 else batches
 
 
 @functools.partial(jax.jit, static_argnames=("num_iterations", "num_seeds", "batch_size"))

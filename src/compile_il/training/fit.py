@@ -19,9 +19,8 @@ from compile_il.data.segment_counts import CountWarning, attach_counts, counts_f
 from compile_il.evaluation.metrics import boundary_accuracy
 from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss
-from compile_il.inference.segmenter import DivergedError
 from compile_il.model.files import MODEL_FOLDER
-from compile_il.model.model import Model
+from compile_il.model.model import DivergedError, Model
 from compile_il.training.checkpoints import Checkpoint
 from compile_il.training.devices import (
     broadcast,

@@ -19,7 +19,7 @@ from compile_il.data.segment_counts import counts_from_labels, summarise_counts,
 from compile_il.data.spaces import Space, check_numbering, space_of
 from compile_il.inference.engines import engine_of
 from compile_il.inference.exact.engine import feasible
-from compile_il.inference.exact.priors import point_mass, unknown_count
+from compile_il.inference.exact.segment_scores import point_mass, unknown_count
 from compile_il.worlds import World, make_world
 from compile_il.worlds.demonstrate import demonstrate
 from compile_il.worlds.world import key_of

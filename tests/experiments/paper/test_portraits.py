@@ -18,7 +18,7 @@ from compile_il.config import Config
 from compile_il.data import Demonstrations
 from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
-from compile_il.inference.exact.priors import point_mass
+from compile_il.inference.exact.segment_scores import point_mass
 from compile_il.inference.relaxed.recognition import draw_gumbel
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.model import Model

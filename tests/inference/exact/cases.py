@@ -13,8 +13,7 @@ from scipy.stats import binom, chi2
 from compile_il.inference.exact import decode, likelihood
 from compile_il.inference.exact.constraints import Constraints, no_constraints
 from compile_il.inference.exact.decode import Posterior, Segmentation
-from compile_il.inference.exact.priors import point_mass
-from compile_il.inference.exact.segment_scores import Priors, score_segments
+from compile_il.inference.exact.segment_scores import Priors, point_mass, score_segments
 from compile_il.inference.records import StepScores
 from tests.twins.enumerate_segmentations import Path, log_sum, paths
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from compile_il.inference.exact.priors import FIRST_WEIGHT, LearnedRate, LearnedWeight, poisson_log_duration
+from compile_il.inference.exact.skills import FIRST_WEIGHT, LearnedRate, LearnedWeight, poisson_log_duration
 
 
 @pytest.mark.parametrize(("rate", "longest"), [(0.5, 4), (3.0, 10), (20.0, 12), (150.0, 400)])

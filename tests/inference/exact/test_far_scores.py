@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.inference.exact.priors import point_mass
+from compile_il.inference.exact.segment_scores import point_mass
 from tests.inference.exact.cases import GRADIENTS, LIKELIHOODS, best_segmentation, enumerate_all, free
 from tests.inference.exact.cases import case as case_of
 

@@ -9,8 +9,7 @@ import pytest
 
 from compile_il.inference.exact.constraints import no_constraints
 from compile_il.inference.exact.decode import best_boundaries, best_segmentation, sample_segmentation
-from compile_il.inference.exact.priors import point_mass
-from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.segment_scores import Priors, point_mass
 from compile_il.inference.records import StepScores
 from tests.inference.exact.cases import GRADIENTS, LIKELIHOODS, of_steps
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels, no_constraints
-from compile_il.inference.exact.priors import point_mass
-from compile_il.inference.exact.segment_scores import Priors
+from compile_il.inference.exact.segment_scores import Priors, point_mass
 from compile_il.inference.records import LOG_ZERO, StepScores
 from tests.inference.exact.cases import (
     ANY_COUNT,

@@ -29,16 +29,8 @@ from compile_il.inference.exact.decode import (
 )
 from compile_il.inference.exact.effects import new_effects
 from compile_il.inference.exact.likelihood import log_likelihood
-from compile_il.inference.exact.priors import (
-    Durations,
-    FixedWeight,
-    LearnedRate,
-    LearnedWeight,
-    point_mass,
-    unknown_count,
-)
-from compile_il.inference.exact.segment_scores import Priors, score_segments
-from compile_il.inference.exact.skills import ExactSkills
+from compile_il.inference.exact.segment_scores import Priors, point_mass, score_segments, unknown_count
+from compile_il.inference.exact.skills import Durations, ExactSkills, FixedWeight, LearnedRate, LearnedWeight
 from compile_il.inference.records import BatchSegments, Loss, Losses, Skills, StepScores, is_impossible
 from compile_il.networks.policies import SkillPolicies
 

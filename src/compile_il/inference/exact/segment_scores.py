@@ -16,8 +16,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
+from numpy.typing import NDArray
 
+from compile_il.data.labels import UNKNOWN
 from compile_il.inference.exact.constraints import Constraints, feasible_counts, with_max_segments
 from compile_il.inference.records import LOG_ZERO, StepScores
 
@@ -28,6 +31,33 @@ class Priors(NamedTuple):
     log_skill: Float[Array, " K"]
     log_duration: Float[Array, " lengths"]
     """Log-factor of a segment of d steps at entry d; entry 0 is never used, longer segments are impossible."""
+
+
+def point_mass(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
+    """Log-prior over the number of segments, 0 .. max_segments, that has all mass on one number."""
+    return jnp.where(jnp.arange(max_segments + 1) == num_segments, 0.0, LOG_ZERO)
+
+
+def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
+    """Log p(M) where the number of segments is not known, for M from 0 to `most`: each further segment has a `cost`."""
+    counts = jnp.arange(most + 1)
+    costs = jnp.where(counts == 0, LOG_ZERO, -cost * counts)
+    return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
+
+
+def log_counts_of(counts: NDArray[np.integer], most: int, cost: float) -> NDArray[np.float32]:
+    """Log p(M) of each demonstration as a row: all mass on its number, or where that is `UNKNOWN`, `unknown_count`.
+
+    Args:
+      counts: the number of segments of each demonstration, or `UNKNOWN`.
+      most: the most segments there may be where their number is unknown.
+      cost: log-probability that each further segment costs there.
+    """
+    is_unknown = counts == UNKNOWN
+    largest = max(int(counts.max()), most if is_unknown.any() else 0)
+    rows = np.where(np.arange(largest + 1) == counts[:, None], 0.0, LOG_ZERO)
+    rows[is_unknown, : most + 1] = unknown_count(most, cost)[: largest + 1]
+    return rows.astype(np.float32)
 
 
 FAR = -1000.0

@@ -1,19 +1,136 @@
-"""Skills of the exact engine: K policies π_k(a | s), and the rule ψ_k(s, a, s') that says when each is done."""
+"""Hold the skills of the exact engine: policies π_k(a | s), stopping rules ψ_k(s, a, s') and a factor for lengths.
 
+The factor for the length of a segment is the paper's Poisson, of at least one step, with a weight:
+
+    p(d) = λ^d e^{-λ} / d! / (1 - e^{-λ}),    d = 1, 2, ..        (paper, Eq. for p(b_i | b_{i-1}))
+
+Deviation: the paper truncates at the sequence's end, so its normaliser depends on where a segment starts; as a factor
+of a likelihood that also has a termination model, one normaliser for all segments of all demonstrations is enough, and
+the weight tempers it.
+
+One of its two numbers can be learned. Where the number of segments is known, so is their mean length, and the weight w
+says how much they vary, which is the data's affair: it is a parameter of p(d)^w / Σ_d p(d)^w, between 0, where any
+length is as good as any other, and 1, the paper's prior. Where the number is not known, the rate λ is a parameter.
+"""
+
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Space
 from compile_il.inference.exact.effects import Effects
-from compile_il.inference.exact.priors import Durations
 from compile_il.inference.records import StepScores
 from compile_il.networks.embeddings import to_bfloat16
 from compile_il.networks.policies import EncoderState, SkillPolicies
+
+FIRST_WEIGHT = 0.3
+"""Weight w of the Poisson before training; too small to do harm while nothing is known about lengths."""
+STRIDE = 10.0
+"""What the parameter of the weight is multiplied by, since steps of an optimiser that suit networks are small."""
+RATE_STRIDE = 5.0
+"""As `STRIDE`, for the rate: a larger one lets it run ahead of the policies, up to one segment for everything."""
+NORMED = 8.0
+"""Number of expected lengths λ up to which p(d)^w is normalised; with w = 0 the sum over all lengths has no end."""
+
+
+def poisson_log_duration(rate: Float[Array, ""] | float, weight: float, longest: int) -> Float[Array, " lengths"]:
+    """Weight * log p(d) for d = 0 .. longest; entry 0 is never used.
+
+    Args:
+      rate: λ, the expected length of segments in steps.
+      weight: 1 is the prior itself, 0 takes it away.
+      longest: segments longer than this are impossible.
+    """
+    steps = jnp.arange(longest + 1)
+    return weight * (steps * jnp.log(rate) - rate - gammaln(steps + 1.0) - jnp.log1p(-jnp.exp(-rate)))
+
+
+class FixedWeight(eqx.Module):
+    """Weight of the Poisson over lengths, where neither it nor the rate is learned."""
+
+    weight: float = eqx.field(static=True)
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
+        """Log of p(d)^w for d = 0 .. longest; entry 0 is never used, and `allowed` has no influence."""
+        del allowed
+        return poisson_log_duration(rate, self.weight, longest)
+
+    def rate(self, first: float) -> float:
+        """Rate λ, as it was before training."""
+        return first
+
+
+class LearnedWeight(eqx.Module):
+    """Weight w of the Poisson over lengths, as a parameter that is learned."""
+
+    position: Float[Array, ""]
+    """Logit of the weight, divided by `STRIDE`."""
+
+    def __init__(self) -> None:
+        # Of a type of its own: one that gives way to others, as a Python number's, would change in the first steps of
+        # training, and each would be compiled anew.
+        self.position = jnp.full((), math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE, jnp.result_type(float))
+
+    @property
+    def weight(self) -> Float[Array, ""]:
+        """Weight w of the Poisson, between 0 and 1."""
+        return jax.nn.sigmoid(STRIDE * self.position)
+
+    def rate(self, first: float) -> float:
+        """Rate λ, as it was before training."""
+        return first
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
+        """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
+
+        Args:
+          rate: λ, the expected length of segments in steps.
+          longest: the last entry.
+          allowed: longer segments are impossible, if not None. The sum goes up to this or to `NORMED` times λ, if that
+            is less, and never depends on `longest`: what a demonstration is worth must not depend on its padding.
+        """
+        normed = math.ceil(NORMED * rate)
+        normed = normed if allowed is None else min(normed, allowed)
+        tempered = self.weight * poisson_log_duration(rate, 1.0, max(longest, normed))
+        return tempered[: longest + 1] - jax.nn.logsumexp(tempered[1 : normed + 1])
+
+
+class LearnedRate(eqx.Module):
+    """Rate λ of the Poisson over lengths, as a parameter that is learned while its weight stays."""
+
+    position: Float[Array, ""]
+    """Log of the rate over the one before training, divided by `RATE_STRIDE`."""
+    weight: float = eqx.field(static=True)
+    """Weight of the Poisson; 1 is the prior itself."""
+
+    def __init__(self, weight: float) -> None:
+        self.position = jnp.zeros((), jnp.result_type(float))
+        self.weight = weight
+
+    def rate(self, first: float) -> Float[Array, ""]:
+        """Rate λ that has been learned, in steps, where training began with `first`."""
+        return first * jnp.exp(RATE_STRIDE * self.position)
+
+    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
+        """Log of p(d)^w for d = 0 .. longest; entry 0 is never used.
+
+        Args:
+          rate: the rate λ before training.
+          longest: the last entry.
+          allowed: has no influence here, since p sums to one over lengths of any size.
+        """
+        del allowed
+        return poisson_log_duration(self.rate(rate), self.weight, longest)
+
+
+Durations = FixedWeight | LearnedWeight | LearnedRate
+"""A factor for the lengths of segments, of which one number may be learned."""
 
 
 class ActorState(NamedTuple):
@@ -99,7 +216,7 @@ class ExactSkills(eqx.Module):
         )
 
     def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
-        """Log-factor of a segment of d = 0 .. longest steps; see `compile_il.inference.exact.priors`."""
+        """Log-factor of a segment of d = 0 .. longest steps; see `FixedWeight`, `LearnedWeight` and `LearnedRate`."""
         return self.durations.log_duration(rate, longest, allowed)
 
     def expected_length(self, rate: float) -> float:

@@ -14,10 +14,15 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Int
+from jax.scipy.special import gammaln, logsumexp
+from jaxtyping import Array, Float, Int, Shaped
 
-from compile_il.inference.records import LOG_ZERO, log_poisson
+from compile_il.inference.records import LOG_ZERO
+
+
+def log_poisson(durations: Shaped[Array, "*shape"], rate: Float[Array, ""] | float) -> Float[Array, "*shape"]:
+    """Log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
+    return durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
 
 
 def relax(

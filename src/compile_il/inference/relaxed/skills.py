@@ -22,7 +22,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from compile_il.config import Config
 from compile_il.data.batch import Batch, acts, to_padded
 from compile_il.data.spaces import Scaling, Space
-from compile_il.inference.records import StepScores, log_poisson
+from compile_il.inference.records import StepScores
+from compile_il.inference.relaxed.distributions import log_poisson
 from compile_il.inference.relaxed.recognition import Recognition
 from compile_il.networks.embeddings import Embedding, make_embedding, to_bfloat16
 from compile_il.networks.policies import CodePolicy, EncoderState, SkillPolicies, StateEncoder
