@@ -87,9 +87,6 @@ def test_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     (tmp_path / "lost").symlink_to(tmp_path / "missing" / "file")
     with pytest.raises(FileNotFoundError, match=r"no folder .*missing"):
         check_target(tmp_path / "lost", overwrite=True)
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(FileExistsError, match=r"loop is a link that leads back to itself"):
-        check_target(tmp_path / "loop", overwrite=True)
 
 
 def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
@@ -105,7 +102,7 @@ def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder_to_write_into(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
+    with pytest.raises(FileNotFoundError, match=r"no folder .*file: make it first"):
         check_target(tmp_path / "file" / "x", overwrite=True)
 
 

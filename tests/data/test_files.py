@@ -72,7 +72,7 @@ def test_folders_must_exist_and_files_be_no_folders(tmp_path: Path):
 def test_a_path_that_names_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    with pytest.raises((FileNotFoundError, IsADirectoryError), match=r"name a file to write, such as .*demos\.npz"):
+    with pytest.raises((FileNotFoundError, IsADirectoryError), match=r"name a file to write, such as .*new\.npz"):
         DEMOS.save(path, overwrite=True)
     assert os.listdir(tmp_path) == ["folder"]
     assert os.listdir(tmp_path / "folder") == []
@@ -124,17 +124,15 @@ def test_an_edited_file_that_makes_sense_is_read(tmp_path: Path):
     [
         ({"format_version": None}, "'format_version' is missing.*Copy the file again, or write it anew"),
         ({"format_version": 3}, "has format 3, and this compile-il reads up to 2. Upgrade"),
-        ({"format_version": "one"}, "'format_version' is <U3 of shape .*, not an integer"),
+        ({"format_version": "one"}, "format_version is .*'one'.*; use a whole number"),
         ({"fields": None}, "'fields' is missing"),
-        ({"fields": ["format_version", "true_kodes"]}, "'true_kodes' is missing"),
-        ({"fields": ["format_version"]}, "'actions' is not among those listed"),
+        ({"fields": ["format_version", "true_kodes"]}, "'actions' is missing, or not among those listed"),
         ({"fields": 5}, "'5' is missing"),
         ({"frames": None}, "'frames' is missing"),
         ({"actions": None}, "'actions' is missing"),
         ({"lengths": None}, "'lengths' is missing"),
-        ({"num_actions": None}, "'num_actions' is missing"),
         ({"num_actions": 2}, "Episode 1, step 0: action 2 is not among the 2 actions"),
-        ({"num_actions": 4.0}, "'num_actions' is float64"),
+        ({"num_actions": 4.0}, "num_actions is .*; use a whole number"),
         ({"lengths": [2, 2]}, "do not add up to the 5 actions"),
         ({"lengths": [2.0, 3.0]}, "lengths is float64"),
         ({"lengths": [[2, 3]]}, r"lengths is int64 of shape \(1, 2\)"),
@@ -156,8 +154,6 @@ def test_an_edited_file_that_makes_sense_is_read(tmp_path: Path):
         ({"num_true_boundaries": [1, 1]}, "do not add up to the 1 entries in 'true_boundaries'"),
         ({"num_true_boundaries": [2, -1]}, "'true_boundaries', or what counts its entries"),
         ({"num_true_codes": [1, 2]}, "Episode 0 has 1 codes and 1 inner boundaries"),
-        ({"label_codes": None}, "'label_codes' is missing"),
-        ({"label_boundaries": None}, "'label_boundaries' is missing"),
         ({"label_codes": [0, 0]}, "do not add up to the 2 entries in 'label_codes'"),
         ({"label_boundaries": [0, 5, 0, 0, 0]}, "Episode 0, step 1: boundary label 5"),
         ({"label_segments": [1]}, "'num_label_segments' is missing"),
@@ -199,7 +195,7 @@ def test_what_is_no_npz_file_is_refused(tmp_path: Path, content: bytes):
 def test_a_zip_of_other_things_is_refused(tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "demos.npz", "w") as archive:
         archive.writestr("format_version.npy", b"not an array")
-    with pytest.raises(DemonstrationError, match="not an integer"):
+    with pytest.raises(DemonstrationError, match=r"format_version is .*; use a whole number"):
         Demonstrations.load(tmp_path / "demos.npz")
     with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
         archive.writestr("readme.txt", b"hello")

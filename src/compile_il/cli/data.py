@@ -84,11 +84,11 @@ class Generate:
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then generates, then writes."""
-        from compile_il.data.files import target_path
+        from compile_il.data.files import SUFFIX, check_target
         from compile_il.worlds import make_world
         from compile_il.worlds.demonstrate import demonstrate
 
-        target = target_path(self.out, overwrite=self.overwrite)
+        target = check_target(self.out, overwrite=self.overwrite, suffix=SUFFIX)
         world = make_world(self.world, num_tasks=self.num_tasks, **self.options.given())
         check_numbers(self.num_demos, self.seed)
         began = time.perf_counter()

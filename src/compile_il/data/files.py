@@ -1,18 +1,14 @@
 """Writes files and folders whole or not at all, and demonstrations as npz files without pickle.
 
-Fields of npz files of format 1:
+Fields of npz files, of format 1 where there are no `label_segments`, else 2:
 
-    format_version            1
-    fields                    names of all other fields, so that none is lost unnoticed
-    frames actions lengths    as in `Demonstrations.from_packed`
+    format_version, fields    and the names of all other fields, so that none is lost unnoticed
+    frames, actions, lengths  as in `Demonstrations.from_packed`
     num_actions               if actions are discrete
     true_boundaries           of all episodes end to end, `num_true_boundaries` for each, if known
     true_codes                of all episodes end to end, `num_true_codes` for each, if known
     label_boundaries          one number per step, if there are labels
     label_codes               one number per step, if there are labels
-
-Format 2 adds, and is written only where it is needed:
-
     label_segments            codes of segments of all episodes end to end, `num_label_segments` for each
 """
 
@@ -30,7 +26,7 @@ import numpy as np
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.ragged import Ragged
-from compile_il.data.validation import INTEGERS, DemonstrationError, check_counts
+from compile_il.data.validation import DemonstrationError, check_counts, whole_number
 
 FORMAT_VERSION = 2
 PER_STEP = ("label_boundaries", "label_codes")
@@ -51,17 +47,15 @@ def checksum(*values: Any) -> str:
     return digest.hexdigest()
 
 
-def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Returns the path if a file may be written there; else raises, before the work is done. Links are followed."""
+def check_target(path: str | os.PathLike[str], *, overwrite: bool, suffix: str = "") -> Path:
+    """Returns the path, with a suffix, if a file may be written there; else raises, before the work is done."""
     target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: name a file to write.")
+    if target.is_dir() or target.name in ("", ".."):
+        raise IsADirectoryError(f"{target} is a folder: name a file to write, such as {target / 'new'}{suffix}.")
+    target = target if target.suffix else target.with_name(target.name + suffix)
     file = _behind_links(target)
-    folder = file.parent
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is not a folder: no file can be written into it; name another folder.")
-    if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {folder}: make it first, or write somewhere else.")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {file.parent}: make it first, or write somewhere else.")
     if target.exists() and not overwrite:
         raise FileExistsError(
             f"{target} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
@@ -107,27 +101,12 @@ def _behind_links(path: Path) -> Path:
     """Returns the file or folder, there already or not yet, to which a path leads; refuses all other things."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise FileExistsError(f"{path} is a device, a pipe or a socket, which is never replaced: name a file to write.")
-    if not path.is_symlink():
-        return path
-    target = Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise FileExistsError(f"{path} is a link that leads back to itself: delete it, or name another file.")
-    return target
-
-
-def target_path(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Returns the path that `save` will write, with a suffix; raises an error if it will not be able to."""
-    if not os.fspath(path):
-        raise FileNotFoundError(f"The path is empty: name a file to write, such as demos{SUFFIX}.")
-    path = Path(path)
-    if path.is_dir() or path.name in ("", ".."):
-        raise IsADirectoryError(f"{path} is a folder: name a file to write, such as {path / 'demos'}{SUFFIX}.")
-    return check_target(path if path.suffix else path.with_name(path.name + SUFFIX), overwrite=overwrite)
+    return Path(os.path.realpath(path))
 
 
 def save(demos: Demonstrations, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Writes demonstrations to a file. See `Demonstrations.save`."""
-    path = target_path(path, overwrite=overwrite)
+    path = check_target(path, overwrite=overwrite, suffix=SUFFIX)
     with write_atomically(path) as unfinished, open(unfinished, "wb") as file:
         np.savez_compressed(file, **_to_fields(demos))
     return path
@@ -170,35 +149,19 @@ def _from_fields(fields: dict[str, np.ndarray]) -> Demonstrations:
             raise DemonstrationError(f"the field {name!r} is missing. {REMEDY}")
         return fields[name]
 
-    def number(name: str) -> int:
-        value = field(name)
-        if value.shape != () or value.dtype.kind not in "iu":
-            raise DemonstrationError(
-                f"the field {name!r} is {value.dtype} of shape {value.shape}, not an integer. {REMEDY}"
-            )
-        return int(value)
-
-    if (version := number("format_version")) > FORMAT_VERSION:
+    if (version := whole_number("format_version", field("format_version"), 1)) > FORMAT_VERSION:
         raise DemonstrationError(
             f"it has format {version}, and this compile-il reads up to {FORMAT_VERSION}. Upgrade compile-il."
         )
     # A file that has lost an optional field would read as one that never had it.
-    listed = {str(name) for name in field("fields").ravel()}
-    for name in sorted(listed):
-        field(name)
-    if unlisted := set(fields) - listed - {"fields"}:
-        raise DemonstrationError(f"the field {min(unlisted)!r} is not among those listed. {REMEDY}")
-    discrete = "num_actions" in fields or field("actions").dtype.kind in INTEGERS
-    demos = Demonstrations.from_packed(
-        field("frames"), field("actions"), field("lengths"), num_actions=number("num_actions") if discrete else None
-    )
-    lists: dict[str, Any] = dict.fromkeys(PER_SEGMENT)
-    lists |= {name: _cut(name, field(name), field(f"num_{name}")) for name in PER_SEGMENT if name in fields}
-    demos = demos.with_truth(lists["true_boundaries"], lists["true_codes"])
-    if lists["label_segments"] is not None or any(name in fields for name in PER_STEP):
-        boundaries, codes = (_cut(name, field(name), demos.lengths) for name in PER_STEP)
-        demos = demos.with_labels(boundaries, codes, lists["label_segments"])
-    return demos
+    if differ := {str(name) for name in field("fields").ravel()} ^ (set(fields) - {"fields"}):
+        raise DemonstrationError(f"the field {min(differ)!r} is missing, or not among those listed. {REMEDY}")
+    num_actions: Any = fields.get("num_actions")
+    demos = Demonstrations.from_packed(field("frames"), field("actions"), field("lengths"), num_actions=num_actions)
+    lists = {name: _cut(name, fields[name], demos.lengths) for name in PER_STEP if name in fields}
+    lists |= {name: _cut(name, fields[name], field(f"num_{name}")) for name in PER_SEGMENT if name in fields}
+    demos = demos.with_truth(lists.get("true_boundaries"), lists.get("true_codes"))
+    return demos.with_labels(*map(lists.get, (*PER_STEP, "label_segments")))
 
 
 def _cut(name: str, values: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
