@@ -2,6 +2,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import minari
 import numpy as np
 import pytest
@@ -119,10 +120,8 @@ def test_a_failed_write_leaves_the_old_dataset_and_nothing_else(store: Path, mon
 
 
 @pytest.mark.parametrize("env_id", ["Missing-v0", "CartPole-v99", "no such thing"])
-def test_an_environment_that_is_not_registered_is_told_before_anything_is_written(store: Path, env_id: str):
-    with pytest.raises(
-        DemonstrationError, match=f"env_id '{env_id}' is not registered with Gymnasium: .*leave env_id out"
-    ):
+def test_an_environment_that_is_not_registered_is_refused_before_anything_is_written(store: Path, env_id: str):
+    with pytest.raises(gymnasium.error.Error, match=env_id.split("-", maxsplit=1)[0]):
         DEMOS.to_minari("test/demos-v0", env_id=env_id)
     assert files(store) == set()
 
@@ -137,9 +136,7 @@ def test_a_folder_that_is_no_dataset_is_never_replaced(store: Path):
 @pytest.mark.parametrize("dataset_id", ["demos", "../demos-v0", "", "a b-v0", "a/demos-v0"])
 def test_ids_that_are_none_are_refused_before_anything_is_written(store: Path, dataset_id: str):
     for call in (DEMOS.to_minari, Demonstrations.from_minari):
-        with pytest.raises(
-            DemonstrationError, match=r"is not a Minari id; one reads namespace/name-v0.*Minari says: \w"
-        ):
+        with pytest.raises(DemonstrationError, match=r"is not a Minari id; one reads namespace/name-v0.*\(\w"):
             call(dataset_id)
     assert files(store) == set()
 

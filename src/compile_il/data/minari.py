@@ -22,7 +22,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from jaxtyping import Int, Shaped
+from jaxtyping import Shaped
 
 from compile_il.data.demonstrations import Demonstration, Demonstrations
 from compile_il.data.labels import UNKNOWN
@@ -40,28 +40,21 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False
             "Minari datasets do not keep the codes of segments: drop them with with_labels(labels.boundaries, "
             "labels.codes), or use save()."
         )
-    minari = _import_minari()
-    path = _dataset_path(dataset_id)
+    minari, path = _import_minari(dataset_id)
     if env_id is not None:
-        try:
-            gymnasium.spec(env_id)
-        except gymnasium.error.Error as error:
-            raise DemonstrationError(
-                f"env_id {env_id!r} is not registered with Gymnasium: {error} Import the package that registers it "
-                "first, or leave env_id out."
-            ) from error
+        gymnasium.spec(env_id)  # raises before anything is written
     if path.exists() and not overwrite:
         raise FileExistsError(f"The Minari dataset {dataset_id} exists already; pass overwrite=True to replace it.")
-    buffers = [_to_buffer(demo) for demo in demos]
+    observation_space, action_space = _spaces(demos)
     with _replacing(path), warnings.catch_warnings():
         # Minari warns of each field about author and environment that is left empty.
         warnings.filterwarnings("ignore", category=UserWarning, module="minari")
         minari.create_dataset_from_buffers(
             dataset_id,
-            buffers,
+            [_to_buffer(demo) for demo in demos],
             env=env_id,
-            observation_space=_observation_space(demos),
-            action_space=_action_space(demos),
+            observation_space=observation_space,
+            action_space=action_space,
             description=repr(demos),
             jpeg_encoding=False,  # JPEG would change the frames
         )
@@ -69,8 +62,7 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, overwrite: bool = False
 
 def from_minari(dataset_id: str) -> Demonstrations:
     """Reads demonstrations from the local Minari store. See `Demonstrations.from_minari`."""
-    minari = _import_minari()
-    _dataset_path(dataset_id)
+    minari, _ = _import_minari(dataset_id)
     try:
         dataset = minari.load_dataset(dataset_id, download=False)
     except FileNotFoundError as error:
@@ -84,36 +76,30 @@ def from_minari(dataset_id: str) -> Demonstrations:
                 f"The {name} space of the Minari dataset {dataset_id} is {space}; only Box and Discrete are "
                 "taken. Turn its episodes into arrays, and pass those to Demonstrations.from_arrays()."
             )
-    episodes = list(dataset.iterate_episodes())
     try:
-        return _from_episodes(episodes, dataset.observation_space, dataset.action_space)
+        return _from_episodes(list(dataset.iterate_episodes()), dataset.observation_space, dataset.action_space)
     except DemonstrationError as error:
         raise DemonstrationError(f"Cannot use the Minari dataset {dataset_id}: {error}") from error
 
 
-def _import_minari() -> Any:
+def _import_minari(dataset_id: str) -> tuple[Any, Path]:
+    """Returns the library, with all that it needs, and where it keeps a dataset."""
     try:
         for requirement in ("h5py", "PIL"):
             importlib.import_module(requirement)
-        return importlib.import_module("minari")
+        import minari
+        from minari.dataset.minari_dataset import parse_dataset_id
+        from minari.storage import get_dataset_path
     except ImportError as error:
         raise ImportError("Minari datasets need an extra: pip install 'compile-il[minari]'") from error
-
-
-def _dataset_path(dataset_id: str) -> Path:
-    from minari.dataset.minari_dataset import parse_dataset_id
-    from minari.storage import get_dataset_path
-
     try:
         parse_dataset_id(dataset_id)
-    except (ValueError, TypeError) as error:
-        # TypeError, about int(), is what Minari raises at an id without a version, or one that is no string.
-        reason = error if isinstance(error, ValueError) else "It has no version."
+    except (ValueError, TypeError) as error:  # a TypeError, about int(), is raised at an id without a version
         raise DemonstrationError(
             f"{dataset_id!r} is not a Minari id; one reads namespace/name-v0, where the namespace may be left out, "
-            f"but not be a single letter. Minari says: {reason}"
+            f"but not be a single letter ({error})."
         ) from error
-    return get_dataset_path(dataset_id)
+    return minari, get_dataset_path(dataset_id)
 
 
 @contextmanager
@@ -134,35 +120,37 @@ def _replacing(path: Path) -> Iterator[None]:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _observation_space(demos: Demonstrations) -> gymnasium.Space[Any]:
-    values = demos.storage.observations.values
+def _spaces(demos: Demonstrations) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    """Returns spaces that hold all observations and all actions."""
+    values, shape = demos.storage.observations.values, demos.observation_shape
+    observations: gymnasium.Space[Any] = Box(-np.inf, np.inf, shape, np.float32)
     if demos.observation_kind == "symbol":
-        return Discrete(int(values.max()) + 1)
-    if demos.observation_shape == (0,):
-        return NO_STATES
-    if values.dtype == np.uint8:
-        return Box(0, 255, demos.observation_shape, np.uint8)
-    return Box(-np.inf, np.inf, demos.observation_shape, np.float32)
-
-
-def _action_space(demos: Demonstrations) -> gymnasium.Space[Any]:
+        observations = Discrete(int(values.max()) + 1)
+    elif shape == (0,):
+        observations = NO_STATES
+    elif values.dtype == np.uint8:
+        observations = Box(0, 255, shape, np.uint8)
     if demos.num_actions is not None:
-        return Discrete(demos.num_actions)
-    return Box(-np.inf, np.inf, demos.storage.actions.values.shape[1:], np.float32)
+        return observations, Discrete(demos.num_actions)
+    return observations, Box(-np.inf, np.inf, (demos.action_dim or 0,), np.float32)
 
 
 def _to_buffer(demo: Demonstration) -> Any:
     from minari.data_collector import EpisodeBuffer
 
-    T, frames = len(demo), demo.observations
-    info = {}
+    T, frames, info = len(demo), demo.observations, {}
+
+    def keep(name: str, values: Shaped[np.ndarray, " n"]) -> None:
+        info[name] = np.full(T + 1, UNKNOWN, np.int32)
+        info[name][: len(values)] = values
+
     if demo.truth.boundaries is not None:
-        info["true_boundaries"] = _fill(T, np.isin(np.arange(T), demo.truth.boundaries))
+        keep("true_boundaries", np.isin(np.arange(T), demo.truth.boundaries))
     if demo.truth.codes is not None:
-        info["true_codes"] = _fill(T, demo.truth.codes)
+        keep("true_codes", demo.truth.codes)
     if demo.labels is not None:
-        info["label_boundaries"] = _fill(T, demo.labels.boundaries)
-        info["label_codes"] = _fill(T, demo.labels.codes)
+        keep("label_boundaries", demo.labels.boundaries)
+        keep("label_codes", demo.labels.codes)
     return EpisodeBuffer(
         observations=np.zeros((T + 1, 1), np.float32) if frames.shape[1:] == (0,) else frames,
         actions=demo.actions,
@@ -171,12 +159,6 @@ def _to_buffer(demo: Demonstration) -> Any:
         truncations=np.zeros(T, bool),
         infos={INFO_KEY: info} if info else {},
     )
-
-
-def _fill(T: int, values: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " num_frames"]:
-    out = np.full(T + 1, UNKNOWN, np.int32)
-    out[: len(values)] = values
-    return out
 
 
 def _from_episodes(
@@ -199,20 +181,15 @@ def _from_episodes(
 
 
 def _observations(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
-    return values - space.start if isinstance(space, Discrete) else _single(values)
+    """Counts discrete values from 0, and rounds real ones to float32: readers cannot change almost constant columns."""
+    if isinstance(space, Discrete):
+        return values - space.start
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return values.astype(np.float32) if values.dtype.kind == "f" else values
 
 
 def _actions(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
-    """Counts discrete actions from 0; makes actions in a Box real numbers, even if it holds whole ones."""
-    if isinstance(space, Discrete):
-        return values - space.start
-    real = _single(values.astype(np.promote_types(values.dtype, np.float32)))
-    return real[:, None] if real.ndim == 1 else real
-
-
-def _single(values: np.ndarray) -> np.ndarray:
-    """Rounds real numbers to float32: readers of a dataset cannot change columns that are all but constant."""
-    if values.dtype.kind != "f":
-        return values
-    with np.errstate(over="ignore"):  # what becomes infinite is refused
-        return values.astype(np.float32)
+    """Does the same, and makes actions in a Box vectors of real numbers, even if it holds whole ones."""
+    if isinstance(space, Box):
+        values = values.astype(np.promote_types(values.dtype, np.float32)).reshape(len(values), *space.shape or (1,))
+    return _observations(values, space)
