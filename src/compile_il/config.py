@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_
 
 MAX_SEED = 2**32 - 1
 """Largest seed: JAX would leave out the bits above it, and two seeds would be the same."""
-PAPER_RATE = 3.0
-"""The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
 LEAST_TEMPERATURE = 1e-6
 """Smallest temperature allowed: a smaller divisor of relaxed samples would be lost in single precision."""
-
 VALIDATION_SEED = 1_000_003
 """Seed of the levels on which settings are chosen."""
 TEST_SEED = 11_000_027
@@ -54,19 +51,16 @@ ANY = Range("a number")
 AT_LEAST_ONE = Range("at least 1", least=1)
 NOT_NEGATIVE = Range("0 or more", least=0)
 POSITIVE = Range("a positive number", least=math.ulp(0))
-SHARE = Range("a share between 0 and 1", least=0, most=1)
 SEED = Range(f"a number from 0 to {MAX_SEED}", least=0, most=MAX_SEED)
 TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
 
-def setting(
-    default: Any, within: Range | None = None, hint: str = "", only: Mapping[str, str] = MappingProxyType({})
-) -> Any:
+def setting(default: Any, within: Range = ANY, hint: str = "", only: Mapping[str, str] = MappingProxyType({})) -> Any:
     """Declares a field of `Settings`.
 
     Args:
       default: its default.
-      within: the numbers that it may be; None if it is no number but a Literal or a bool.
+      within: the numbers that it may be, if it is a number.
       hint: text that an error adds after the range, such as an example.
       only: other settings, declared above this one, with the value that each must have for this one to have an effect.
     """
@@ -78,32 +72,27 @@ class Settings:
     """Base of dataclasses of settings: numbers, Literals and bools, some of which may be None."""
 
     error: ClassVar[type[ValueError]] = ConfigError
-    former: ClassVar[frozenset[str]] = frozenset()
-    """Names in files of earlier versions that are no settings any more, and are ignored."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.metadata.get("within"):
-                value = self._number(field, value)
-                object.__setattr__(self, field.name, value)
-            else:
-                kind: Any = field.type
-                choices = {bool: (True, False), bool | None: (True, False, None)}.get(kind, get_args(kind))
-                if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
-                    raise self.error(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
+            object.__setattr__(self, field.name, self._checked(field, getattr(self, field.name)))
             for other, wanted in field.metadata.get("only", {}).items():
-                if value != field.default and (given := getattr(self, other)) != wanted:
+                if getattr(self, field.name) != field.default and (given := getattr(self, other)) != wanted:
                     raise self.error(
                         f'{field.name} has no meaning for {given} {other}: leave it out, or pass {other}="{wanted}".'
                     )
 
-    def _number(self, field: dataclasses.Field[Any], value: Any) -> int | float | None:
-        """Returns a number as a plain int or float; refuses those outside the range of a setting."""
-        within, hint, kinds = field.metadata["within"], field.metadata["hint"], get_args(field.type) or (field.type,)
+    def _checked(self, field: dataclasses.Field[Any], value: Any) -> Any:
+        """Returns the value of a setting, numbers as plain ints or floats; refuses what it may not be."""
+        kinds, hint = get_args(field.type) or (field.type,), field.metadata.get("hint", "")
         if value is None and NoneType in kinds:
             return None
-        is_whole = int in kinds
+        if not {int, float} & set(kinds):
+            choices = [c for kind in kinds for c in {bool: (True, False), NoneType: (None,)}.get(kind, (kind,))]
+            if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
+                raise self.error(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
+            return value
+        is_whole, within = int in kinds, field.metadata.get("within", ANY)
         wanted: Any = numbers.Integral if is_whole else numbers.Real
         if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
             raise self.error(f"{field.name} is {value!r}: use {'a whole' if is_whole else 'a'} number{hint}.")
@@ -129,10 +118,7 @@ class Settings:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Builds settings from what `to_json` returned; unknown ones are refused."""
-        unknown = set(values) - {field.name for field in dataclasses.fields(cls)} - cls.former
-        if unknown:
-            raise cls.error(f"Unknown settings {sorted(unknown)}: the file was written by another version.")
-        return cls(**{name: value for name, value in values.items() if name not in cls.former})
+        return cls().changed(values)
 
 
 class SegmentCounts(NamedTuple):
@@ -158,8 +144,6 @@ else:  # what may be given, on the command line too; None is what is kept of "un
 @dataclasses.dataclass(frozen=True)
 class Config(Settings):
     """Settings of `fit`, each documented in one line."""
-
-    former = frozenset({"counts_told"})
 
     num_segments: Count = setting(
         3, AT_LEAST_ONE, ", or None if it is not known; `fit` also takes a list with one for each demonstration"
@@ -189,7 +173,7 @@ class Config(Settings):
     """Relaxed: whether the memory of recurrent policies is cleared wherever a skill begins."""
     learning_rate: float = setting(1e-3, POSITIVE)
     """Learning rate of Adam."""
-    cooldown: float = setting(0.2, SHARE)
+    cooldown: float = setting(0.2, Range("a share between 0 and 1", least=0, most=1))
     """Share of the iterations, at the end, over which the learning rate falls linearly to zero."""
     max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
     """Norm to which gradients are clipped, over all parameters of a model; None for no limit."""
@@ -259,15 +243,10 @@ class Config(Settings):
         return self.num_segments or 3
 
     def resolved(self, labels: SegmentCounts = NO_COUNTS) -> Self:
-        """Replaces each None whose default follows from the inference or from the number of segments.
+        """Replaces each None whose default follows from the inference or from what gives the number of segments.
 
-        Where the number of segments is given, the likelihood needs no help. Where it is not, one more boundary is worth
-        the price of a code wherever a policy is unsure, and one less where one code can serve two tasks. What sets a
-        real boundary apart is the event itself, from which it can be predicted: so there, one rule ends all skills, and
-        its predictions weigh more than those of actions (docs/decisions.md, "Unknown number of segments").
-
-        Args:
-          labels: what labels give of the number of segments; nothing, where these settings give one.
+        Where nothing gives it, one rule ends all skills, and its predictions weigh more than those of actions: what
+        sets a real boundary apart is the event itself (docs/decisions.md, "Unknown number of segments").
         """
         known = self.num_segments is not None or labels.of_all
         if self.inference == "relaxed":
@@ -283,16 +262,11 @@ class Config(Settings):
         return dataclasses.replace(self, max_segments=max(self.max_segments, labels.largest), **unset)
 
 
-def special_settings() -> dict[str, Any]:
-    """Returns the settings that have an effect beside one kind of inference only, with their defaults."""
-    return {field.name: field.default for field in dataclasses.fields(Config) if field.metadata.get("only")}
-
-
 def given_config(config: Config | None) -> Config:
     """Returns the given settings, or the default ones for None; refuses anything else."""
-    if config is None or isinstance(config, Config):
-        return config or Config()
-    raise ConfigError(
-        f"config is a {type(config).__name__}: pass a Config, such as cil.Config(num_skills=10), or give settings one "
-        "by one, such as num_skills=10; those in a dictionary as **settings."
-    )
+    if config is not None and not isinstance(config, Config):
+        raise ConfigError(
+            f"config is a {type(config).__name__}: pass a Config, such as cil.Config(num_skills=10), or settings by "
+            "their names, such as num_skills=10."
+        )
+    return config or Config()

@@ -178,7 +178,7 @@ def not_text(folder: Path) -> None:
         (shutil.rmtree, CONFIG_FILE, "cannot be read"),
         (lambda folder: change(folder, format=2), CONFIG_FILE, "has format 2, and this version of compile-il reads 3"),
         (lambda folder: (folder / CONFIG_FILE).write_text("[]"), CONFIG_FILE, "has format None"),
-        (lambda folder: change(folder, settings={"colour": 1}), CONFIG_FILE, r"Unknown settings \['colour'\]"),
+        (lambda folder: change(folder, settings={"colour": 1}), CONFIG_FILE, "There is no setting colour"),
         (lambda folder: change(folder, resolved={"num_skills": "3"}), CONFIG_FILE, "does not describe a model"),
         (lambda folder: change(folder, space=None), CONFIG_FILE, "does not describe a model"),
         (lambda folder: change(folder, duration_rate="fast"), CONFIG_FILE, "does not describe a model"),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from compile_il.config import Config
-from compile_il.data.files import checksum
 from compile_il.model.files import RUN_FILE
 from compile_il.training.runs import LOCK_FILE, RunError, holds_run, open_run
 
@@ -55,15 +54,6 @@ def test_a_run_is_started_once_and_resumed_as_often_as_one_likes(place: str, tmp
     with pytest.raises(FileExistsError, match=r"holds a run: pass resume=True \(--resume\) to go on with it"):
         start(folder)
     assert names(folder) == MADE
-
-
-def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
-    """Which called a setting what labels tell."""
-    started = {"data": DATA, "settings": CONFIG.to_json() | {"counts_told": False}}
-    (tmp_path / RUN_FILE).write_text(json.dumps(started | {"sha256": checksum(started)}))
-    assert resume(tmp_path) == tmp_path
-    with pytest.raises(RunError, match="started with num_skills=10, and this has num_skills=4"):
-        resume(tmp_path, num_skills=4)
 
 
 def test_other_things_are_left_alone(tmp_path: Path) -> None:

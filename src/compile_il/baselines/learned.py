@@ -19,6 +19,7 @@ It has no boundaries; its scores are reconstruction, exact match and online succ
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.baselines.base import Cuts, counts_of, strongest
-from compile_il.config import Config, special_settings
+from compile_il.config import Config
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
 from compile_il.inference.exact.skills import ExactSkills
@@ -47,12 +48,16 @@ CODE_DIM = 32
 NEVER = -1e9
 """Logit of stopping that no network's output makes up for."""
 _DEMOS_PER_CALL = 256
+_SPECIAL: dict[str, Any] = {
+    field.name: field.default for field in dataclasses.fields(Config) if field.metadata.get("only")
+}
+"""The settings that have an effect in one kind of inference only, with their defaults."""
 
 
 def surprisal_settings(config: Config) -> Config:
     """Returns the settings of LSTM surprisal, with the sizes and the training of a model to be compared with."""
     return dataclasses.replace(
-        dataclasses.replace(config, **special_settings()),  # of one kind of inference only: as by default
+        dataclasses.replace(config, **_SPECIAL),  # of one kind of inference only: as by default
         inference="exact",
         num_segments=1,
         num_skills=1,
@@ -120,7 +125,7 @@ def vae_bc_settings(config: Config) -> Config:
     Where that one is trained by relaxed inference, the code's β is the same too, and so is where the code is read.
     """
     return dataclasses.replace(
-        dataclasses.replace(config, **special_settings()),
+        dataclasses.replace(config, **_SPECIAL),
         inference="relaxed",
         num_segments=1,
         codes="gaussian",

@@ -6,8 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
-from compile_il.config import PAPER_RATE, Config
+from compile_il.config import Config
 from compile_il.evaluation.results import read_result
+from compile_il.inference.relaxed.engine import PAPER_RATE
 from compile_il.rl.config import AgentConfig
 from experiments.paper.agents import AgentPart
 from experiments.paper.figures import COLORS

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 from numpy.typing import NDArray
 
-from compile_il.config import PAPER_RATE, Best, Config, Decoder
+from compile_il.config import Best, Config, Decoder
 from compile_il.data import DemonstrationError
 from compile_il.data.batch import Batch, Cost
 from compile_il.data.labels import PartialLabels
@@ -18,6 +18,8 @@ from compile_il.inference.relaxed.skills import RelaxedSkills
 DECODER: Decoder = "recognition"
 FINDS_COUNTS = False
 MAY_BE_EMPTY = True
+PAPER_RATE = 3.0
+"""The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
 
 
 def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> RelaxedSkills:
