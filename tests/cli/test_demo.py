@@ -41,7 +41,7 @@ def run_demo(folder: Path, num_columns: int, worlds: list[str], capsys: pytest.C
 def test_demo_goes_the_whole_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "DEMO_WORLDS", {"symbols": {"num_skills": 2}})
+    monkeypatch.setattr(demo, "DEMO_WORLDS", {"symbols": 2})
     monkeypatch.setattr(demo, "TEST_TASKS", (3,))
     run_demo(tmp_path / "demo", 1, ["symbols"], capsys)
     (tmp_path / "demo" / "symbols" / "log.jsonl").write_text("old")

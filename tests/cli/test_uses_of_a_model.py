@@ -239,9 +239,9 @@ def test_report_by_the_other_decoder(
     main(typed)
     model, demos = cil.load(relaxed), cil.Demonstrations.load(symbols)
     for what, decoder in zip(shown, ("exact", "recognition"), strict=True):
-        assert boundaries_of(what.found) == boundaries_of(model.segment(demos, decoder=decoder))
+        assert boundaries_of(what.segments) == boundaries_of(model.segment(demos, decoder=decoder))
         assert what.scores == cil.evaluate(model, demos, count=None, decoder=decoder)
-    assert boundaries_of(shown[0].found) != boundaries_of(shown[1].found)
+    assert boundaries_of(shown[0].segments) != boundaries_of(shown[1].segments)
 
 
 @pytest.mark.parametrize("command", ["segment", "evaluate", "report"])
@@ -274,7 +274,7 @@ def test_models_and_demonstrations_that_do_not_fit(
     whole = weights.read_bytes()
     for damaged in (whole[:-1], whole[:99] + bytes([whole[99] ^ 1]) + whole[100:], b""):
         weights.write_bytes(damaged)
-        assert f"{weights} does not hold the bytes" in refused(run, symbols)
+        assert "config.json or model.safetensors does not hold the bytes" in refused(run, symbols)
     shutil.rmtree(run / "model")
     assert "holds a run that has not ended yet: go on with it" in refused(run, symbols)
     assert not out.exists()

@@ -19,7 +19,7 @@ import pytest
 
 import compile_il as cil
 from compile_il.cli import main
-from compile_il.cli.show import with_tasks
+from compile_il.cli.learn import with_tasks
 from compile_il.model.files import ModelError
 from compile_il.rl.agent import AgentInput, GreedyAgent
 from compile_il.rl.config import AgentConfig, HierarchyError

@@ -1,4 +1,4 @@
-"""Prints, fails, stops and resumes for all commands in the same way."""
+"""Declares options, prints, and ends with one sentence at errors, for all commands in the same way."""
 
 import contextlib
 import shlex
@@ -7,8 +7,9 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+import tyro
 from rich.console import Console
 from rich.text import Text
 
@@ -28,18 +29,9 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(words)
 
 
-def command_line(arguments: list[str], program: str = "compile-il") -> str:
-    """Returns what to type into a shell to run a program, the way it was started, with some arguments."""
-    return shlex.join([*(_program() if program == "compile-il" else program.split()), *arguments])
-
-
-def _program() -> list[str]:
-    started = sys.argv[0]
-    if Path(started).name == "__main__.py":  # python -m compile_il
-        return [sys.executable, "-m", "compile_il"]
-    found = shutil.which("compile-il")
-    elsewhere = Path(started).name == "compile-il" and (found is None or not Path(found).samefile(started))
-    return [started] if elsewhere else ["compile-il"]
+def option(metavar: str, default: str) -> Any:
+    """Declares an option with what help shows: what to type, and what holds where it is left out."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
 
 
 def check_numbers(num_demos: int, seed: int) -> None:
@@ -50,15 +42,20 @@ def check_numbers(num_demos: int, seed: int) -> None:
         raise ValueError(f"--seed is {seed}: use a number from 0 to {MAX_SEED}.")
 
 
+def command_line(arguments: list[str], program: str = "compile-il") -> str:
+    """Returns what to type into a shell to run a program, the way it was started, with some arguments."""
+    started, words = sys.argv[0], program.split()
+    if program == "compile-il" and Path(started).name == "__main__.py":  # python -m compile_il
+        words = [sys.executable, "-m", "compile_il"]
+    elif program == "compile-il" == Path(started).name:
+        on_path = shutil.which(program)
+        words = words if on_path is not None and Path(on_path).samefile(started) else [started]
+    return shlex.join([*words, *arguments])
+
+
 def say(console: Console, *words: str | tuple[str, str]) -> None:
     """Prints words as they are: brackets in a path are no markup, and long paths are not broken."""
     console.print(Text.assemble(*words), soft_wrap=True, highlight=False)
-
-
-def fail(message: str, code: int = 1) -> NoReturn:
-    """Prints an error in one sentence and ends the program."""
-    say(Console(stderr=True), ("error:", "bold red"), f" {message}")
-    sys.exit(code)
 
 
 @contextlib.contextmanager
@@ -66,12 +63,15 @@ def user_errors(where: str = "") -> Iterator[None]:
     """Ends the program with one sentence, after `where`, at an error that a user can mend."""
     try:
         yield
+        return
     except BrokenPipeError:
         raise
-    except (ValueError, OSError, MissingExtraError) as error:
-        fail(f"{where}{error}")
     except MemoryError:
-        fail(f"{where}the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more.")
+        message = "the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more."
+    except (ValueError, OSError, MissingExtraError) as error:
+        message = str(error)
+    say(Console(stderr=True), ("error:", "bold red"), f" {where}{message}")
+    sys.exit(1)
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def printed_warnings() -> Iterator[None]:
     """Prints warnings of this package as one sentence, without a place in the code."""
     show = warnings.showwarning
 
-    def tell(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    def print_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
         if issubclass(category, CompileWarning):
             say(Console(stderr=True), ("note:", "bold yellow"), f" {message}")
         else:
@@ -87,31 +87,5 @@ def printed_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", CompileWarning)
-        warnings.showwarning = tell  # type: ignore[assignment]
+        warnings.showwarning = print_warning  # type: ignore[assignment]
         yield
-
-
-def stop(message: str) -> NoReturn:
-    """Prints a message and ends the program as a shell expects after Ctrl-C."""
-    say(Console(stderr=True), ("stopped", "bold"), message)
-    sys.exit(130)
-
-
-@contextlib.contextmanager
-def resumable(out: Path, *, resumed: bool) -> Iterator[None]:
-    """Trains in a folder, and names the command that goes on where Ctrl-C leaves a run there."""
-    from compile_il.training.loop import Stopped
-    from compile_il.training.runs import holds_run
-
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if not holds_run(out):
-            raise
-        where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
-        raise Interrupted(f"{where} To go on", [] if resumed else ["--resume"]) from interrupt
-
-
-def say_where(console: Console, what: str, out: Path) -> None:
-    """Prints where the result is, and how to look at its curves."""
-    say(console, f"{what}: ", (str(out), "bold"), f"; curves: tensorboard --logdir {shlex.quote(str(out))}")

@@ -1,24 +1,67 @@
-"""Trains skills (`compile-il train`), and agents that call them (`compile-il rl`)."""
+"""Trains skills (`compile-il train`) and agents that call them (`rl`), and runs agents (`play`)."""
 
+import contextlib
 import dataclasses
 import math
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.table import Table
 
-from compile_il.cli.console import resumable, say, say_where
-from compile_il.config import Config
+from compile_il.cli.console import Interrupted, option, say
+from compile_il.config import MAX_SEED, TEST_SEED, Config
 from compile_il.rl.config import AgentConfig
 
 if TYPE_CHECKING:
     from compile_il.data import Demonstrations
+    from compile_il.rl.player import Player
     from compile_il.worlds import World
 
+NUM_LEVELS = 1024
+"""Number of unseen levels that an agent is scored on."""
 
-@dataclasses.dataclass(frozen=True)
-class Train:
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of a run in a folder."""
+
+    out: Path
+    """The folder for the log, checkpoints and what is trained."""
+    resume: bool = False
+    """Go on with the run in the folder --out, from its last checkpoint."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints."""
+
+    @contextlib.contextmanager
+    def resumable(self) -> Iterator[dict[str, Any]]:
+        """Gives the arguments of a run, and names the command that goes on where Ctrl-C leaves a run in the folder."""
+        from compile_il.training.loop import Stopped
+        from compile_il.training.runs import holds_run
+
+        try:
+            yield {"out": self.out, "resume": self.resume, "checkpoint_seconds": self.checkpoint_seconds}
+        except KeyboardInterrupt as interrupt:
+            if not holds_run(self.out):
+                raise
+            where = interrupt.where if isinstance(interrupt, Stopped) else "at once; what was saved before is kept."
+            raise Interrupted(f"{where} To go on", [] if self.resume else ["--resume"]) from interrupt
+
+    def say_where(self, console: Console, what: str) -> None:
+        """Prints where the result is, and how to look at its curves."""
+        say(
+            console,
+            f"{what}: ",
+            (str(self.out), "bold"),
+            f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train(RunOptions):
     r"""Find skills in demonstrations.
 
     compile-il train grid-pickup --num-segments 3 --num-skills 10 --out runs/pickup
@@ -35,14 +78,8 @@ class Train:
 
     source: Annotated[str, tyro.conf.arg(metavar="SOURCE"), tyro.conf.Positional]
     """A file of demonstrations, or the name of a world, of which fresh ones are made in each step."""
-    out: Path
-    """The folder for the log, checkpoints and the model."""
     num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: one for each segment)")] = None
     """With a world: number of tasks in each demonstration."""
-    resume: bool = False
-    """Go on with the run in the folder --out, from its last checkpoint."""
-    checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints."""
     coordinator: str | None = None
     """Several hosts: address and port of the first one, or `auto` under a scheduler that JAX knows."""
     num_hosts: int | None = None
@@ -52,7 +89,7 @@ class Train:
     config: Annotated[Config, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Config)
 
     def run(self, console: Console) -> None:
-        """Trains, and prints where the model is."""
+        """Trains, and prints how training ended and where the model is."""
         from compile_il.training.devices import fail_together, is_first_process, join_hosts
         from compile_il.training.fit import fit
         from compile_il.training.log import read_log
@@ -65,63 +102,36 @@ class Train:
             )
         with fail_together():
             demos = self._demonstrations()
-        with resumable(self.out, resumed=self.resume):
-            fit(
-                demos,
-                config=self.config,
-                out=self.out,
-                resume=self.resume,
-                checkpoint_seconds=self.checkpoint_seconds,
-            )
+        with self.resumable() as run:
+            fit(demos, config=self.config, **run)
         if not is_first_process():
             return
         for last in read_log(self.out)[-1:]:
-            say(console, summary(last, self.config.num_seeds))
-        say_where(console, "The model", self.out)
+            seeds, accuracy = self.config.num_seeds, last["boundary_accuracy"]
+            kept = f"seed {last['seed']} of {seeds} kept, the best by " if seeds > 1 else ""
+            hit = "" if accuracy is None else f", {100 * accuracy:.1f} % of true boundaries hit"
+            likelihood = f"held-out log-likelihood {last['held_out_log_likelihood']:.2f}"
+            say(console, f"{last['iteration']} iterations, {last['seconds']:.0f} s; {kept}{likelihood}{hit}")
+        self.say_where(console, "The model")
 
     def _demonstrations(self) -> "Demonstrations | World | str":
+        """Returns a world, by its name where it is as it comes, or the demonstrations in a file."""
+        from compile_il.data import Demonstrations
         from compile_il.training.sources import training_world
+        from compile_il.worlds import WORLDS
 
-        found = demonstrations_or_world(self.source)
-        if self.num_tasks is None:
-            return found
-        if not isinstance(found, str):
+        if self.source in WORLDS:
+            return self.source if self.num_tasks is None else training_world(self.source, self.num_tasks)
+        if not Path(self.source).suffix and not Path(self.source).exists():
+            worlds = ", ".join(WORLDS)
+            raise ValueError(f"{self.source} is neither a file nor a world: name a file, or one of {worlds}.")
+        if self.num_tasks is not None:
             raise ValueError(f"--num-tasks is for worlds, and {self.source} is a file: leave it out.")
-        return training_world(found, self.num_tasks)
+        return Demonstrations.load(self.source)
 
 
-def summary(last: dict[str, Any], num_seeds: int) -> str:
-    """Returns a sentence on how training ended, from the last row of its log."""
-    accuracy = last["boundary_accuracy"]
-    boundaries = "" if accuracy is None else f", {100 * accuracy:.1f} % of true boundaries hit"
-    kept = f"seed {last['seed']} of {num_seeds} kept, the best by " if num_seeds > 1 else ""
-    return (
-        f"{last['iteration']} iterations, {last['seconds']:.0f} s; {kept}held-out log-likelihood "
-        f"{last['held_out_log_likelihood']:.2f}{boundaries}"
-    )
-
-
-def demonstrations_or_world(source: str) -> "Demonstrations | str":
-    """Returns the name of a world as it is, or the demonstrations in a file."""
-    from compile_il.data import Demonstrations
-    from compile_il.worlds import WORLDS
-
-    if source in WORLDS:
-        return source
-    if not Path(source).suffix and not Path(source).exists():
-        raise ValueError(f"{source} is neither a file nor a world: name a file, or one of {', '.join(WORLDS)}.")
-    return Demonstrations.load(source)
-
-
-RlWorld = Literal["grid-pickup", "grid-visit"]
-
-
-NUM_LEVELS = 1024
-"""Number of unseen levels that the agent is scored on when it has learned."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Rl:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rl(RunOptions):
     r"""Teach an agent to do lists of tasks, with the skills of a model as options.
 
     compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse \
@@ -130,11 +140,9 @@ class Rl:
     compile-il rl --agent low-level --world grid-visit --out runs/low-level
     """
 
-    world: RlWorld
+    world: Literal["grid-pickup", "grid-visit"]
     """World in which the agent acts; its skills should come from there."""
-    out: Path
-    """The folder for the log, checkpoints and the agent."""
-    skills: Annotated[Path | None, tyro.conf.arg(metavar="MODEL", help_behavior_hint="(default: none)")] = None
+    skills: Annotated[Path | None, option("MODEL", "none")] = None
     """The folder of a model, or of the run that made it; a low-level agent has none."""
     num_tasks: int = 3
     """Number of tasks in each level."""
@@ -142,16 +150,12 @@ class Rl:
     """dense: 1 for each task; sparse: 1 where all are done."""
     max_steps: int = 50
     """Steps after which an episode is cut."""
-    resume: bool = False
-    """Go on with the run in the folder --out, from its last checkpoint."""
-    checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints."""
     actors: Literal["device", "ray"] = "device"
     """Who acts: the device that learns, or processes on CPUs, through Ray."""
     num_actors: int = 2
     """Ray: number of processes; --num-environments is then that of all of them, by default --batch-size, or the least
     multiple of it that can be shared out."""
-    address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="(default: none)")] = None
+    address: Annotated[str | None, option("HOST:PORT", "none")] = None
     """Ray: address of a cluster, or auto; without it, a cluster is started here."""
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
 
@@ -162,14 +166,13 @@ class Rl:
         from compile_il.worlds import make_world
 
         world = make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=self.max_steps)
-        model = None if self.skills is None else load(self.skills)
-        config = self.config
+        model, config = None if self.skills is None else load(self.skills), self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
             config = dataclasses.replace(config, num_environments=math.lcm(config.batch_size, max(self.num_actors, 1)))
             say(console, f"{config.num_environments} environments, shared out to {self.num_actors} processes.")
         if config.agent == "hierarchical" and config.max_skill_steps is None:
             say(console, "A skill that finds nothing to do may never end; --max-skill-steps ends it after so many.")
-        with resumable(self.out, resumed=self.resume):
+        with self.resumable() as run:
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
                 model,
@@ -177,9 +180,7 @@ class Rl:
                 actors=self.actors,
                 num_actors=self.num_actors,
                 address=self.address,
-                out=self.out,
-                resume=self.resume,
-                checkpoint_seconds=self.checkpoint_seconds,
+                **run,
             )
         played = player.evaluate(num_levels=NUM_LEVELS)
         say(
@@ -187,4 +188,104 @@ class Rl:
             f"{100 * played.success:.1f} % of {NUM_LEVELS:,} unseen levels solved, in {played.num_steps:.1f} steps and "
             f"{played.num_decisions:.1f} decisions; {100 * played.skill_share:.0f} % of these call a skill.",
         )
-        say_where(console, "The agent", self.out)
+        self.say_where(console, "The agent")
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """Let an agent that has learned play on levels that it has not seen.
+
+    compile-il play runs/agent --watch 1
+    """
+
+    agent: Annotated[Path, tyro.conf.arg(metavar="AGENT"), tyro.conf.Positional]
+    """The folder of a run of `compile-il rl`, or of an agent that was saved."""
+    num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as it learned)")] = None
+    """Number of tasks in each level."""
+    num_levels: int = NUM_LEVELS
+    """Number of levels."""
+    seed: int = TEST_SEED
+    """Seed of the levels."""
+    watch: int = 0
+    """Number of episodes to show as text, step by step."""
+    out: Annotated[Path | None, option("PATH", "none")] = None
+    """A file for the scores, as JSON."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+
+    def run(self, console: Console) -> None:
+        """Plays, prints a table and writes the file."""
+        from compile_il.data.files import check_target
+        from compile_il.evaluation.results import Measurement
+        from compile_il.rl.player import load_player
+
+        if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
+            raise ValueError(
+                f"--watch is {self.watch} and --seed {self.seed}: use 0 or more, and a seed up to {MAX_SEED}."
+            )
+        if self.out is not None:
+            check_target(self.out, overwrite=self.overwrite)
+        player, measurement = with_tasks(load_player(self.agent), self.num_tasks), Measurement()
+        for number in range(self.watch):
+            show_episode(player, self.seed + number, console)
+        with console.status(f"{self.num_levels} levels"):
+            scores = {
+                way: player.evaluate(num_levels=self.num_levels, seed=self.seed, sample=way == "drawn")
+                for way in ("drawn", "most probable")
+            }
+        table = Table("options")
+        for way in scores:
+            table.add_column(way, justify="right")
+        for heading, field, factor in (
+            ("levels solved, %", "success", 100),
+            ("reward", "reward", 1),
+            ("steps", "num_steps", 1),
+            ("decisions", "num_decisions", 1),
+            ("of these skills, %", "skill_share", 100),
+        ):
+            table.add_row(heading, *(f"{factor * getattr(played, field):.1f}" for played in scores.values()))
+        console.print(table)
+        if self.out is not None:
+            config = {"settings": player.config.to_json(), "world": str(player.world), "test_seed": self.seed}
+            config["num_levels"] = self.num_levels
+            figures = {way: played._asdict() for way, played in scores.items()}
+            measurement.write(self.out, config=config, seeds=[player.config.seed], figures=figures)
+            say(console, "Saved to ", (str(self.out), "bold"))
+
+
+def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
+    """Returns the same agent on lists of so many tasks; as it is if None."""
+    from compile_il.worlds import GridWorld, with_num_tasks
+
+    if num_tasks is None:
+        return player
+    if player.config.agent == "bc":
+        raise ValueError("This agent reads lists of as many tasks as it learned with: leave out --num-tasks.")
+    if not isinstance(player.world, GridWorld):
+        raise ValueError("This agent acts in an environment of its own: leave out --num-tasks.")
+    return dataclasses.replace(player, world=with_num_tasks(player.world, num_tasks))
+
+
+def show_episode(player: "Player", seed: int, console: Console) -> None:
+    """Prints one episode as text: each option that is drawn, and where it led."""
+    import numpy as np
+
+    from compile_il.worlds.drawing import OBJECT_LETTERS
+    from compile_il.worlds.grid import ACTION_NAMES
+
+    env, rng = player.make_env("ansi"), np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    tasks = " ".join(OBJECT_LETTERS[task] for task in info["tasks"])
+    say(console, (f"Level {seed}", "bold"), f": {tasks}")
+    say(console, str(env.render()))
+    over = False
+    while not over:
+        task = f"{info['task_name']} ({OBJECT_LETTERS[info['task']]})"
+        option = player.choose(observation, info["tasks"][info["task_index"] :], rng=rng)
+        observation, _, terminated, truncated, info = env.step(option)
+        over = terminated or truncated
+        what = ACTION_NAMES[option] if option < len(ACTION_NAMES) else f"skill {option - len(ACTION_NAMES)}"
+        num_steps = info.get("num_steps", 1)
+        say(console, f"\n{task}: ", (what, "bold"), "" if num_steps == 1 else f", {num_steps} steps")
+        say(console, str(env.render()))
+    say(console, "all done" if info["success"] else "not all done", "\n")

@@ -1,6 +1,8 @@
-"""Scores a model (`compile-il evaluate`), draws what it finds (`report`), and runs an agent (`play`)."""
+"""Segments demonstrations with a model (`compile-il segment`), scores it (`evaluate`) and draws a page (`report`)."""
 
+import csv
 import dataclasses
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -8,23 +10,112 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from compile_il.cli.console import check_numbers, say
-from compile_il.cli.data import BestOption, DecoderOption, SegmentOption, WorldName
-from compile_il.config import MAX_SEED, TEST_SEED
+from compile_il.cli.console import check_numbers, option, say
+from compile_il.cli.data import WorldName
+from compile_il.config import TEST_SEED, Best, Decoder
 
 if TYPE_CHECKING:
-    from compile_il.data import Demonstrations
+    from compile_il.data.segments import Segments
     from compile_il.evaluation.evaluate import Evaluation
     from compile_il.evaluation.metrics import Scores
-    from compile_il.rl.player import Player, PlayerScores
     from compile_il.worlds import World
 
-
 PAPER_ROW = "  in the paper"
+SegmentOption = Annotated[int | Literal["unknown"] | None, option("INT|unknown", "as the model was trained")]
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluate:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Options of all commands that segment with a trained model."""
+
+    model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
+    """The folder of a model, or of the run that made it."""
+    decoder: Annotated[Decoder | None, option("exact|recognition", "as the model was trained")] = None
+    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
+    best: Annotated[Best | None, option("boundaries|path", "boundaries")] = None
+    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Segment(ModelOptions):
+    """Find boundaries and skills in demonstrations with a trained model.
+
+    compile-il segment runs/pickup pickup.npz --out segments.jsonl
+    """
+
+    demos: Annotated[Path, tyro.conf.arg(metavar="DEMOS"), tyro.conf.Positional]
+    """A file of demonstrations."""
+    out: Path
+    """The file to write: a JSON line for each demonstration or, where its name ends in .csv, a row for each segment."""
+    num_segments: SegmentOption = None
+    """Segments of each demonstration, or `unknown` to find their number too."""
+    max_segments: int | None = None
+    """The most segments to consider where their number is unknown; by default as in training."""
+
+    def run(self, console: Console) -> None:
+        """Checks first what can go wrong, then segments, then writes."""
+        from compile_il.data import Demonstrations
+        from compile_il.data.files import check_target, write_atomically
+        from compile_il.evaluation.evaluate import label_fields, score_model, true_counts
+        from compile_il.evaluation.metrics import score
+        from compile_il.model.files import load
+
+        target = check_target(self.out, overwrite=self.overwrite)
+        model, demos = load(self.model), Demonstrations.load(self.demos)
+        how: Any = {"decoder": self.decoder, "best": self.best, "max_segments": self.max_segments}
+        with console.status("segmenting"):
+            segments = model.segment(demos, self.num_segments, **how)
+        with write_atomically(target) as temporary:
+            write_segments(segments, temporary, as_table=target.suffix.lower() == ".csv")
+        say(console, (str(target), "bold"), f"  {segments.num_segments.sum()} segments in {len(demos)} demonstrations")
+        truth, labelled = demos.truth, demos.labels is not None
+        if truth.boundaries is None:
+            return
+        scores = score_model(model, demos, self.num_segments, **how) if labelled else score(segments, demos)
+        shares = [f"{100 * share:.1f} %" for share in (scores.boundary_accuracy, scores.f1, scores.count_accuracy)]
+        say(console, "{} of true boundaries hit, F1 {}, number of segments right in {}".format(*shares))
+        # Agreement says nothing of skills that labels give.
+        if not labelled and truth.codes is not None and model.config.codes == "categorical":
+            agree = label_fields(segments.labels, demos)
+            shares = [f"{100 * agree[name]:.1f} %" for name in ("agreement", "agreement_by_chance")]
+            say(console, "skills agree with true codes in {} of steps, and by chance in {}".format(*shares))
+        trained, true = model.resolved.num_segments, true_counts(demos)
+        if self.num_segments is None and trained is not None and true.count(trained) < len(true) / 2:
+            say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
+
+
+def write_segments(segments: "Segments", path: Path, *, as_table: bool) -> None:
+    """Writes a JSON object a line for each demonstration, or `Segments.rows` as CSV.
+
+    In the table a Gaussian code has a column for each of its numbers: skill_0, skill_1, ...
+    """
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        if as_table:
+            rows: list[dict[str, Any]] = [dict(row) for row in segments.rows()]
+            for row in rows:
+                if isinstance(row["skill"], list):
+                    row |= {f"skill_{i}": number for i, number in enumerate(row.pop("skill"))}
+            table = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+            return
+        for i, skills in enumerate(segments.skills):
+            record = {
+                "boundaries": segments.boundaries[i].tolist(),
+                "skills": skills.tolist(),
+                "num_segments": len(skills),
+                "labels": segments.labels[i].tolist(),
+                "count_probs": [round(float(p), 6) for p in segments.count_probs[i]],
+                "log_likelihood": float(segments.log_likelihood[i]),
+                "boundary_probs": [round(float(p), 6) for p in segments.boundary_probs[i]],
+            }
+            file.write(json.dumps(record) + "\n")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate(ModelOptions):
     """Score a trained model on unseen levels of a world, or on demonstrations.
 
     compile-il evaluate runs/pickup --num-tasks 3 5 10
@@ -32,11 +123,9 @@ class Evaluate:
     compile-il evaluate runs/mine --demos test.npz
     """
 
-    model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
-    """The folder of a model, or of the run that made it."""
-    world: Annotated[WorldName | None, tyro.conf.arg(metavar="WORLD", help_behavior_hint="(default: its own)")] = None
+    world: Annotated[WorldName | None, option("WORLD", "its own")] = None
     """grid-pickup, grid-visit (each also with -window), reacher or symbols; by default the one it was trained in."""
-    demos: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DEMOS...", help_behavior_hint="(default: none)")] = ()
+    demos: Annotated[tuple[Path, ...], option("DEMOS...", "none")] = ()
     """Files of demonstrations with their truth, in place of levels of a world."""
     num_tasks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (3, 5)
     """Lengths of task lists; one column of scores for each."""
@@ -46,21 +135,17 @@ class Evaluate:
     """Seed of the levels."""
     count_unknown: bool = False
     """Do not tell the model how many segments there are."""
-    decoder: DecoderOption = None
-    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
-    best: BestOption = None
-    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
+    out: Annotated[Path | None, option("PATH", "none")] = None
     """A file for the scores, as JSON."""
-    overwrite: bool = False
-    """Replace the file if it exists."""
 
     def run(self, console: Console) -> None:
         """Scores, prints a table and writes the file."""
+        from compile_il.data import Demonstrations
         from compile_il.data.files import check_target
         from compile_il.evaluation.evaluate import evaluate
         from compile_il.evaluation.results import Measurement
         from compile_il.model.files import load
+        from compile_il.worlds import make_world, with_num_tasks
 
         check_numbers(self.num_demos, self.seed)
         if not self.num_tasks or len(set(self.num_tasks)) < len(self.num_tasks):
@@ -69,51 +154,38 @@ class Evaluate:
             raise ValueError("--demos and --world: score the model on one or on the other.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
-        model, measurement, scores = load(self.model), Measurement(), {}
-        levels = self._files() if self.demos else self._worlds(model.world)
-        how: dict[str, Any] = {"decoder": self.decoder, "best": self.best}
-        count: Literal["unknown", "true"] = "unknown" if self.count_unknown else "true"
+        model, measurement = load(self.model), Measurement()
+        levels: dict[str, Demonstrations | World] = {}
+        if self.demos:
+            distinct = len({path.stem for path in self.demos}) == len(self.demos)
+            levels |= {path.stem if distinct else str(path): Demonstrations.load(path) for path in self.demos}
+        elif name := self.world or model.world:
+            world = make_world(name)
+            levels |= {f"{name}, {tasks} tasks": with_num_tasks(world, tasks) for tasks in self.num_tasks}
+        else:
+            raise ValueError(
+                "The model was trained on data: say in which world to score it (--world), or on which data (--demos)."
+            )
+        how: Any = {"decoder": self.decoder, "best": self.best, "count": "unknown" if self.count_unknown else "true"}
+        scores = {}
         for name, place in levels.items():
             with console.status(name):
-                scores[name] = evaluate(model, place, num_demos=self.num_demos, seed=self.seed, count=count, **how)
+                scores[name] = evaluate(model, place, num_demos=self.num_demos, seed=self.seed, **how)
         console.print(score_table(scores))
         say(console, f"The number of segments was {'not ' if self.count_unknown else ''}given.")
         if self.out is not None:
+            drawn = {"num_tasks": list(self.num_tasks), "num_demos": self.num_demos, "test_seed": self.seed}
             config = {
                 "settings": model.resolved.to_json(),
                 "levels": {name: str(place) for name, place in levels.items()},
-                "count": count,
-                **({} if self.demos else self._of_levels()),
+                "count": how["count"],
+                **({} if self.demos else drawn),
                 "decoder": model.choose_decoder(self.decoder, self.best),
                 "best": self.best,
             }
             figures = {name: score._asdict() for name, score in scores.items()}
             measurement.write(self.out, config=config, seeds=[model.config.seed], figures=figures)
             say(console, "Saved to ", (str(self.out), "bold"))
-
-    def _files(self) -> "dict[str, Demonstrations]":
-        """Returns the demonstrations in the files, by the files' names."""
-        from compile_il.data import Demonstrations
-
-        names = [path.stem for path in self.demos]
-        if len(set(names)) < len(names):
-            names = [str(path) for path in self.demos]
-        return {name: Demonstrations.load(path) for name, path in zip(names, self.demos, strict=True)}
-
-    def _worlds(self, trained_in: str | None) -> "dict[str, World]":
-        """Returns the world with task lists of each length, by name."""
-        from compile_il.worlds import make_world, with_num_tasks
-
-        name = self.world or trained_in
-        if name is None:
-            raise ValueError(
-                "The model was trained on data: say in which world to score it (--world), or on which data (--demos)."
-            )
-        return {f"{name}, {tasks} tasks": with_num_tasks(make_world(name), tasks) for tasks in self.num_tasks}
-
-    def _of_levels(self) -> dict[str, Any]:
-        """Returns the settings that fresh levels depend on."""
-        return {"num_tasks": list(self.num_tasks), "num_demos": self.num_demos, "test_seed": self.seed}
 
 
 def score_table(scores: "dict[str, Evaluation]", paper: dict[str, str] | None = None) -> Table:
@@ -132,15 +204,13 @@ def score_table(scores: "dict[str, Evaluation]", paper: dict[str, str] | None = 
     return table
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report(ModelOptions):
     """Show what a model finds in demonstrations, on one self-contained page.
 
     compile-il report runs/pickup pickup.npz --out report.html
     """
 
-    model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
-    """The folder of a model, or of the run that made it."""
     demos: Annotated[
         tuple[Path, ...],
         tyro.conf.arg(metavar="DEMOS...", help_behavior_hint="(at least one)"),
@@ -151,12 +221,6 @@ class Report:
     """The page to write."""
     num_segments: SegmentOption = None
     """Segments of each demonstration, or `unknown` to find their number too."""
-    decoder: DecoderOption = None
-    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
-    best: BestOption = None
-    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
-    overwrite: bool = False
-    """Replace the page if it exists."""
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
@@ -175,125 +239,13 @@ class Report:
         how: Any = {"decoder": self.decoder, "best": self.best}
         for path in self.demos:
             demos = Demonstrations.load(path)
-            found = model.segment(demos, self.num_segments, **how)
+            segments = model.segment(demos, self.num_segments, **how)
             scores: Evaluation | Scores | None = None
             if demos.truth.boundaries is not None and demos.labels is not None:
                 scores = score_model(model, demos, self.num_segments, **how)
             elif demos.truth.boundaries is not None:
-                scores = evaluate_segments(model, found, demos)
-            sets.append(Shown(path.stem, demos, found, scores))
+                scores = evaluate_segments(model, segments, demos)
+            sets.append(Shown(path.stem, demos, segments, scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)
         say(console, "Written: ", (str(self.out), "bold"))
-
-
-WAYS = {"drawn": True, "most probable": False}
-"""Ways to choose options, by heading, each with the argument `sample` of `Player.evaluate` that means it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Play:
-    """Let an agent that has learned play on levels that it has not seen.
-
-    compile-il play runs/agent --watch 1
-    """
-
-    agent: Annotated[Path, tyro.conf.arg(metavar="AGENT"), tyro.conf.Positional]
-    """The folder of a run of `compile-il rl`, or of an agent that was saved."""
-    num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as it learned)")] = None
-    """Number of tasks in each level."""
-    num_levels: int = 1024
-    """Number of levels."""
-    seed: int = TEST_SEED
-    """Seed of the levels."""
-    watch: int = 0
-    """Number of episodes to show as text, step by step."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: none)")] = None
-    """A file for the scores, as JSON."""
-    overwrite: bool = False
-    """Replace the file if it exists."""
-
-    def run(self, console: Console) -> None:
-        """Plays, prints a table and writes the file."""
-        from compile_il.data.files import check_target
-        from compile_il.evaluation.results import Measurement
-        from compile_il.rl.player import load_player
-
-        if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
-            raise ValueError(
-                f"--watch is {self.watch} and --seed {self.seed}: use 0 or more, and a seed up to {MAX_SEED}."
-            )
-        if self.out is not None:
-            check_target(self.out, overwrite=self.overwrite)
-        player, measurement = with_tasks(load_player(self.agent), self.num_tasks), Measurement()
-        for number in range(self.watch):
-            show_episode(player, self.seed + number, console)
-        with console.status(f"{self.num_levels} levels"):
-            found = {
-                way: player.evaluate(num_levels=self.num_levels, seed=self.seed, sample=sample)
-                for way, sample in WAYS.items()
-            }
-        console.print(played_table(found))
-        if self.out is not None:
-            config = {"settings": player.config.to_json(), "world": str(player.world), "test_seed": self.seed}
-            measurement.write(
-                self.out,
-                config=config | {"num_levels": self.num_levels},
-                seeds=[player.config.seed],
-                figures={way: played._asdict() for way, played in found.items()},
-            )
-            say(console, "Saved to ", (str(self.out), "bold"))
-
-
-def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
-    """Returns the same agent on lists of so many tasks; as it is if None."""
-    from compile_il.worlds import GridWorld, with_num_tasks
-
-    if num_tasks is None:
-        return player
-    if player.config.agent == "bc":
-        raise ValueError("This agent reads lists of as many tasks as it learned with: leave out --num-tasks.")
-    if not isinstance(player.world, GridWorld):
-        raise ValueError("This agent acts in an environment of its own: leave out --num-tasks.")
-    return dataclasses.replace(player, world=with_num_tasks(player.world, num_tasks))
-
-
-def show_episode(player: "Player", seed: int, console: Console) -> None:
-    """Prints one episode as text: each option that is drawn, and where it led."""
-    import numpy as np
-
-    from compile_il.worlds.drawing import OBJECT_LETTERS
-    from compile_il.worlds.grid import ACTION_NAMES
-
-    env, rng = player.make_env("ansi"), np.random.default_rng(seed)
-    observation, info = env.reset(seed=seed)
-    tasks = " ".join(OBJECT_LETTERS[task] for task in info["tasks"])
-    say(console, (f"Level {seed}", "bold"), f": {tasks}")
-    say(console, str(env.render()))
-    over = False
-    while not over:
-        task = f"{info['task_name']} ({OBJECT_LETTERS[info['task']]})"
-        option = player.choose(observation, info["tasks"][info["task_index"] :], rng=rng)
-        observation, _, terminated, truncated, info = env.step(option)
-        over = terminated or truncated
-        what = ACTION_NAMES[option] if option < len(ACTION_NAMES) else f"skill {option - len(ACTION_NAMES)}"
-        num_steps = info.get("num_steps", 1)
-        say(console, f"\n{task}: ", (what, "bold"), "" if num_steps == 1 else f", {num_steps} steps")
-        say(console, str(env.render()))
-    say(console, "all done" if info["success"] else "not all done", "\n")
-
-
-def played_table(found: "dict[str, PlayerScores]") -> Table:
-    """Returns a table of scores with one column for each way to choose options."""
-    table = Table("options", *found)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for heading, field, factor in (
-        ("levels solved, %", "success", 100),
-        ("reward", "reward", 1),
-        ("steps", "num_steps", 1),
-        ("decisions", "num_decisions", 1),
-        ("of these skills, %", "skill_share", 100),
-    ):
-        table.add_row(heading, *(f"{factor * getattr(played, field):.1f}" for played in found.values()))
-    return table
