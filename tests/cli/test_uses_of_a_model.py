@@ -274,7 +274,7 @@ def test_models_and_demonstrations_that_do_not_fit(
     whole = weights.read_bytes()
     for damaged in (whole[:-1], whole[:99] + bytes([whole[99] ^ 1]) + whole[100:], b""):
         weights.write_bytes(damaged)
-        assert "config.json or model.safetensors does not hold the bytes" in refused(run, symbols)
+        assert "config.json or model.safetensors does not hold what was written" in refused(run, symbols)
     shutil.rmtree(run / "model")
     assert "holds a run that has not ended yet: go on with it" in refused(run, symbols)
     assert not out.exists()

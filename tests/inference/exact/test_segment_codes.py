@@ -18,7 +18,7 @@ from compile_il.data.labels import NO_SEGMENT
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.decode import sample_segmentation
 from compile_il.inference.exact.engine import feasible
-from compile_il.inference.exact.priors import unknown_count
+from compile_il.inference.exact.segment_scores import unknown_count
 from compile_il.inference.records import LOG_ZERO
 from tests.inference.exact.cases import (
     ANY_COUNT,
