@@ -267,6 +267,6 @@ def given_config(config: Config | None) -> Config:
     if config is not None and not isinstance(config, Config):
         raise ConfigError(
             f"config is a {type(config).__name__}: pass a Config, such as cil.Config(num_skills=10), or settings by "
-            "their names, such as num_skills=10."
+            "their names, such as num_skills=10; those in a dictionary as **settings."
         )
     return config or Config()

@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "a dict of actions": (
         FRAMES,
         {"first": ACTIONS[0], "second": ACTIONS[1]},
-        r"actions is a single dict; .*one array per episode: list\(actions\.values\(\)\), in the same order for all\.",
+        r"actions is a single dict; .*one array per episode: .*list\(actions\.values\(\)\) for a dictionary",
     ),
     "a dict of frames": (dict(enumerate(FRAMES)), ACTIONS, r"single dict; .*list\(observations\.values\(\)\)"),
     "a string": (None, "up", "actions is a single str"),
@@ -250,13 +250,12 @@ def test_from_packed_refuses_masks():
             Demonstrations.from_packed(*arrays)
 
 
-@pytest.mark.parametrize("value", [2**24 + 1, -(2**24) - 1, 2**60, -(2**63)])
-@pytest.mark.parametrize("shape", [(3, 2), (3, 1, 2, 1)])
-def test_whole_numbers_that_float32_would_round_are_refused(value: int, shape: tuple[int, ...]):
-    frames = np.zeros(shape, np.int64)
-    frames.flat[3] = value
-    with pytest.raises(DemonstrationError, match="Episode 0, observation 1 holds a whole number beyond 16777216"):
-        Demonstrations.from_arrays([frames], [[0, 0]])
+@pytest.mark.parametrize("offset", [2**31, -(2**40)])
+@pytest.mark.parametrize("shape", [(60, 2), (10, 2, 3, 2)])
+def test_whole_numbers_whose_differences_float32_loses_are_refused(offset: int, shape: tuple[int, ...]):
+    frames = offset + np.arange(120, dtype=np.int64).reshape(shape)
+    with pytest.raises(DemonstrationError, match="observations cannot be kept in float32"):
+        Demonstrations.from_arrays([frames], [np.zeros(len(frames) - 1, int)])
 
 
 @pytest.mark.parametrize("value", [2**24, -(2**24)])
@@ -289,12 +288,12 @@ TIMES = 1.7e9 + 0.1 * np.arange(61)
 
 def test_columns_whose_differences_float32_loses_are_refused():
     frames = np.stack([np.linspace(0, 1, 61), TIMES], axis=1)
-    message = r"Column 1 of the observations .* 1\.7e\+09.*subtract its mean \(or its first value\).*or leave it out"
+    message = r"Column 1 of the observations .* 1\.7e\+09.*subtract the mean \(or the first value\).*or leave it out"
     with pytest.raises(DemonstrationError, match=message):
         Demonstrations.from_arrays([frames, frames], [np.zeros(60, int)] * 2)
-    with pytest.raises(DemonstrationError, match=r"Column 0 of the actions .*subtract its mean"):
+    with pytest.raises(DemonstrationError, match=r"Column 0 of the actions .*subtract the mean"):
         Demonstrations.from_arrays(None, [TIMES])
-    with pytest.raises(DemonstrationError, match=r"The observations .*subtract their mean"):
+    with pytest.raises(DemonstrationError, match="Each of the observations cannot be kept in float32"):
         Demonstrations.from_arrays([TIMES[:60].reshape(5, 2, 2, 3)], [np.zeros(4, int)])
 
 

@@ -595,15 +595,16 @@ def test_as_many_are_considered_as_are_told(counts: list[int | None]) -> None:
 
 def test_a_long_list_of_counts_is_not_shown() -> None:
     demos = vector_demos(20)
-    with pytest.raises(DemonstrationError, match=r"num_segments is a list of 19: .* one for each of the 20 demons"):
+    with pytest.raises(
+        DemonstrationError, match=r"num_segments is \[2, 2, .*, with 19 entries: .* one for each of the 20 d"
+    ):
         fit(demos, config=SMALL, num_segments=[2] * 19)
-    with pytest.raises(DemonstrationError, match=r"num_segments is a list of 20, with 2\.5 at place 3: give"):
+    with pytest.raises(DemonstrationError, match=r"num_segments is \[2, 2, 2, 2\.5, .*: give"):
         fit(demos, config=SMALL, num_segments=[2] * 3 + [2.5] + [2] * 16)
 
 
 def test_num_segments_may_be_called_unknown() -> None:
     assert fit(vector_demos(), config=SMALL, num_segments="unknown").config.num_segments is None
-    assert fit(vector_demos(), config=SMALL, num_segments=np.array(2)).config.num_segments == 2  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="`fit` also takes a list"):
         fit(vector_demos(), config=SMALL, num_segments="three")
 
@@ -628,7 +629,7 @@ def test_nothing_to_resume() -> None:
 
 def test_images_with_their_channels_first() -> None:
     demos = Demonstrations.from_arrays([np.zeros((4, 3, 32, 32), np.uint8)], [np.zeros(3, int)], num_actions=2)
-    with pytest.raises(DemonstrationError, match=r"grids of 3x32x32, which look like .*np\.moveaxis"):
+    with pytest.raises(DemonstrationError, match=r"grids of 3x32x32: .*channels come first.*np\.moveaxis"):
         fit(demos, config=SMALL)
 
 

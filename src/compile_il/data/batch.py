@@ -1,9 +1,8 @@
 """Makes batches with frames end to end, sorts demonstrations into length buckets, and pads scores of frames.
 
-Networks run on frames that exist, and on nothing else. Sums over segmentations need padding to the longest
-demonstration, and a time that grows with the square of that. Where one demonstration in a hundred is thirty times as
-long as the others, nearly all of it would be spent on padding. So each batch has one bucket for the usual lengths and
-at most one small bucket for what is longer; results are the same, since no demonstration depends on another.
+Networks run on frames end to end, without padding. Sums over segmentations need padding to the longest demonstration,
+and time that grows with its square. So each batch has one bucket for the usual lengths and at most one small bucket for
+longer ones; results are the same, since no demonstration depends on another.
 """
 
 import math
@@ -97,28 +96,24 @@ def pack_batch(storage: Storage, num_frames: int, max_length: int) -> Batch:
         first=np.where(fits, first, 0).astype(np.int32),
         lengths=lengths.astype(np.int32),
         fits=fits,
-        boundary_labels=_padded_labels(storage.label_boundaries, lengths, max_length),
-        code_labels=_padded_labels(storage.label_codes, lengths, max_length),
-        segment_codes=_padded_segment_codes(storage.label_segments, lengths, max_length),
+        boundary_labels=_padded_labels(storage.label_boundaries, len(lengths), max_length),
+        code_labels=_padded_labels(storage.label_codes, len(lengths), max_length),
+        segment_codes=_padded_segment_codes(storage.label_segments, len(lengths), max_length),
         rows=np.arange(len(lengths), dtype=np.int32),
     )
 
 
-def _padded_labels(labels: Ragged | None, lengths: np.ndarray, max_length: int) -> np.ndarray:
-    out = np.full((len(lengths), max_length), UNKNOWN, np.int32)
-    if labels is not None:
-        out[np.arange(max_length) < lengths[:, None]] = labels.values
-    return out
+def _padded_labels(labels: Ragged | None, num_demos: int, max_length: int) -> np.ndarray:
+    if labels is None:
+        return np.full((num_demos, max_length), UNKNOWN, np.int32)
+    return labels.padded(max_length, UNKNOWN)
 
 
-def _padded_segment_codes(codes: Ragged | None, lengths: np.ndarray, max_length: int) -> np.ndarray:
+def _padded_segment_codes(listed: Ragged | None, num_demos: int, max_length: int) -> np.ndarray:
     """Pads lists of codes with `NO_SEGMENT`, or with `UNKNOWN` where none are listed, to the longest there can be."""
-    if codes is None:
-        return np.zeros((len(lengths), 0), np.int32)
-    place = np.arange(max_length + 1)
-    out = np.where((place >= codes.counts[:, None]) & (codes.counts[:, None] > 0), NO_SEGMENT, UNKNOWN)
-    out[place < codes.counts[:, None]] = codes.values
-    return out.astype(np.int32)
+    if listed is None:
+        return np.zeros((num_demos, 0), np.int32)
+    return np.where(listed.counts[:, None] > 0, listed.padded(max_length + 1, NO_SEGMENT), UNKNOWN)
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:
@@ -133,12 +128,9 @@ def rows_filled_up(num_demos: int, num_rows: int) -> np.ndarray:
 
 def rounded_batch(demos: Demonstrations, rows: np.ndarray, max_length: int) -> Batch:
     """Makes a batch of some rows in one of few shapes: numbers of frames and steps are rounded up."""
-    num_frames, num_steps = _round_up(demos.num_frames, ROUND_FRAMES), _round_up(max_length, ROUND_STEPS)
+    num_frames = math.ceil(demos.num_frames / ROUND_FRAMES) * ROUND_FRAMES
+    num_steps = math.ceil(max_length / ROUND_STEPS) * ROUND_STEPS
     return pick(batch_of(demos, num_frames, num_steps), rows)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
 
 
 def acts(batch: Batch) -> Bool[Array, " F"]:
@@ -211,12 +203,9 @@ def make_buckets(lengths: NDArray[np.integer], batch_size: int, num_shares: int,
 def batches_by_bucket(
     demos: Demonstrations, chosen: Sequence[NDArray[np.integer]], buckets: Sequence[Bucket]
 ) -> tuple[Batch, ...]:
-    """Makes several batches at once, stacked, and split into the buckets that any of them needs.
+    """Makes several batches of chosen demonstrations, stacked, and split into the buckets that any of them needs.
 
-    Args:
-      demos: all demonstrations.
-      chosen: indices of the demonstrations of each batch.
-      buckets: demonstrations of one bucket keep their order; those beyond its rows are left out.
+    Demonstrations of one bucket keep their order; those beyond its rows are left out.
     """
     storage, lengths, batches = demos.storage, demos.storage.actions.counts, []
     shortest = int(lengths.argmin())

@@ -1,5 +1,6 @@
 """Numbers of segments: what labels give of them, what people pass for them, and what is suspicious in results."""
 
+import reprlib
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeGuard, TypeVar
@@ -20,8 +21,6 @@ _CROWDED = 0.1
 """Share of demonstrations with as many segments as were considered, from which on that is taken for no chance."""
 _NEARLY_ALL = 0.9
 """Share of demonstrations with a single segment, above which no boundary may have been learned."""
-_FEW = 8
-"""Most entries of a list that an error shows."""
 
 
 class CountWarning(CompileWarning):
@@ -46,8 +45,6 @@ def summarise_counts(demos: Demonstrations, config: Config) -> SegmentCounts:
 def attach_counts(demos: Source, config: Config, settings: dict[str, Any]) -> tuple[Source | Demonstrations, Config]:
     """Applies single settings to a config; `num_segments` as a list becomes labels of the demonstrations instead."""
     counts: Any = settings.get("num_segments")
-    if isinstance(counts, np.ndarray) and counts.ndim == 0:
-        settings = settings | {"num_segments": counts.item()}
     if not _is_list(counts):
         return demos, config.changed(settings)
     config = config.changed(settings | {"num_segments": None})
@@ -86,16 +83,13 @@ def broadcast_counts(
 ) -> NDArray[np.integer]:
     """Returns the number of segments of each demonstration, from one for all or a list, and refuses impossible ones.
 
-    Args:
-      num_segments: one number, or one for each.
-      demos: the demonstrations.
-      some_unknown: whether a list may hold None, which becomes `UNKNOWN`.
-      some_empty: whether there may be more segments than steps.
+    Where there may be `some_unknown`, a list may hold None, which becomes `UNKNOWN`; where there may be `some_empty`,
+    there may be more segments than steps.
     """
-    if some_unknown and has_unknown(num_segments):
-        assert not isinstance(num_segments, int)
-        known = broadcast_counts([1 if n is None else n for n in num_segments], demos, some_empty=some_empty)
-        return np.where([count is None for count in num_segments], UNKNOWN, known)
+    is_unknown: Any = False
+    if some_unknown and _is_list(num_segments):
+        is_unknown = [n is None for n in num_segments]
+        num_segments = [1 if n is None else n for n in num_segments]
     counts = whole_counts(num_segments, len(demos))
     if not some_empty and (counts > demos.lengths).any():
         short = int(np.argmax(counts > demos.lengths))
@@ -103,7 +97,7 @@ def broadcast_counts(
             f"Demonstration {short} has {demos.lengths[short]} steps, too few for {counts[short]} segments: "
             f"lower num_segments, give a list with one for each demonstration, or {without_short(counts[short])}."
         )
-    return counts
+    return np.where(is_unknown, UNKNOWN, counts)
 
 
 def whole_counts(counts: int | Counts, num_demos: int, name: str = "num_segments") -> NDArray[np.integer]:
@@ -113,10 +107,7 @@ def whole_counts(counts: int | Counts, num_demos: int, name: str = "num_segments
     except ValueError:
         array = np.asarray(None)
     if not np.issubdtype(array.dtype, np.integer) or array.shape not in ((), (num_demos,)):
-        words = str(counts)
-        if _is_list(counts) and len(counts) > _FEW:
-            odd = [f", with {n!r} at place {i}" for i, n in enumerate(counts) if not isinstance(n, int | np.integer)]
-            words = f"a list of {len(counts)}{''.join(odd[:1])}"
+        words = f"{reprlib.repr(list(counts))}, with {len(counts)} entries" if _is_list(counts) else repr(counts)
         raise DemonstrationError(
             f"{name} is {words}: give a whole number, or one for each of the {num_demos} demonstrations."
         )
@@ -141,13 +132,7 @@ def without_short(num_segments: int | np.integer) -> str:
 
 
 def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:
-    """Warns of a segmentation into suspicious numbers of segments: as many as were considered, or nearly all 1.
-
-    Args:
-      counts: the number of segments of each demonstration in the segmentation.
-      demos: the demonstrations; those whose labels give the number are left out.
-      most: the largest number that was considered.
-    """
+    """Warns where labels give no number and nearly all segmentations have 1 segment, or many the `most` considered."""
     is_inferred = counts_from_labels(demos) == UNKNOWN
     crowded = is_inferred & (counts == most) & (demos.lengths > most)
     whole = is_inferred & (counts == 1) & (demos.lengths > 1)
@@ -156,13 +141,12 @@ def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int
             f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and "
             f"there may be more: raise max_segments, to {2 * most} say, here and in training. If so many make no "
             "sense, train for longer (num_iterations), say how long they are (duration_rate), or train several seeds "
-            "(num_seeds=5): which number is found depends on the start, and the likeliest model is kept."
+            "(num_seeds=5), of which the likeliest model is kept."
         )
     elif whole.mean() > _NEARLY_ALL:
         words = (
             f"{whole.sum()} of {len(demos)} demonstrations are found to be one segment each. If they have more, train "
-            "for longer (num_iterations), or say how many there are (num_segments) or how long they are "
-            "(duration_rate)."
+            "for longer (num_iterations), or say how many there are (num_segments) or how long (duration_rate)."
         )
     else:
         return

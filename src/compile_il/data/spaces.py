@@ -79,13 +79,9 @@ def space_of(demos: Demonstrations) -> Space:
     """Makes the space of demonstrations; refuses grids that are too small for convolutions."""
     if demos.observation_kind == "grid" and min(demos.observation_shape[:2]) < LEAST_SIDE:
         shape = "x".join(map(str, demos.observation_shape))
-        if min(demos.observation_shape[1:]) >= LEAST_SIDE:
-            raise DemonstrationError(
-                f"Observations are grids of {shape}, which look like images with their channels first: put them last, "
-                "with np.moveaxis(frames, 1, -1)."
-            )
         raise DemonstrationError(
-            f"Observations are grids of {shape}: two convolutions need {LEAST_SIDE} rows and columns or more; pad them."
+            f"Observations are grids of {shape}: two convolutions need {LEAST_SIDE} rows and columns or more. Pad "
+            "them, or if channels come first, put them last, with np.moveaxis(frames, 1, -1)."
         )
     frames = demos.storage.observations.values
     largest = float(max(frames.max(), -float(frames.min()))) if demos.observation_kind == "grid" else 0.0

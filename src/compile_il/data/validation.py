@@ -5,7 +5,7 @@ Values are checked over all episodes at once; only an error looks for the episod
 
 import operator
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,6 @@ KIND_OF_RANK: dict[int, ObservationKind] = {0: "symbol", 1: "vector", 3: "grid"}
 
 INTEGERS, REALS = "biu", "f"  # letters of `dtype.kind`; True and False count as 1 and 0
 INT32_MAX = int(np.iinfo(np.int32).max)
-EXACT_IN_FLOAT32 = 2**24  # up to here float32 holds every whole number
 LEAST_STEPS = 100
 """Fewest steps between neighbouring numbers of float32 that the standard deviation of a column must span."""
 CONSTANT = 1e-12
@@ -43,15 +42,7 @@ class ActionWarning(CompileWarning):
 
 
 def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Puts lists of arrays, one per episode, end to end; refuses episodes that do not fit together.
-
-    Args:
-      observations: T+1 rows per episode; None for demonstrations without states.
-      actions: T rows per episode.
-
-    Returns:
-      Frames, or None, actions and lengths of all episodes, before their values are checked.
-    """
+    """Puts lists of arrays, one per episode, end to end, as frames, actions and lengths of `check_packed`."""
     check_list(actions, "actions")
     action_arrays = [as_array(part, f"Actions of episode {i}") for i, part in enumerate(actions)]
     if any(part.ndim > 1 for part in action_arrays):
@@ -88,8 +79,7 @@ def _check_same_space(parts: list[np.ndarray], what: str) -> None:
 def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
     """Checks and casts arrays that hold all episodes end to end. See `Demonstrations.from_packed`."""
     _refuse_masked(lengths, "lengths")
-    lengths = np.asarray(lengths)
-    _check_lengths(lengths)
+    _check_lengths(lengths := np.asarray(lengths))
     lengths = lengths.astype(np.int64)
     given_actions = as_array(actions, "Actions")
     actions = _widened(given_actions)
@@ -208,10 +198,7 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> tuple[Ragged, i
 def num_if_sparse(values: Integer[np.ndarray, " N"], num_possible: int, limit: int = MOST_SPARSE_NUMBERS) -> int:
     """Returns how many different numbers `values` holds where these are too few for so many possible ones; else 0.
 
-    Args:
-      values: symbols or discrete actions of all episodes, none negative.
-      num_possible: how many different ones there could be.
-      limit: up to how many possible ones any number of different values will do.
+    Up to `limit` possible ones, any number of different values will do.
     """
     num_different = len(np.unique(values)) if num_possible > limit else 0
     return num_different if num_different < LEAST_SHARE * num_possible else 0
@@ -222,29 +209,19 @@ def _cast(ragged: Ragged, dtype: type) -> Ragged:
 
 
 def _to_float32(ragged: Ragged, what: str) -> Ragged:
-    """Casts to float32; refuses what it does not hold: infinity, large whole numbers, small differences."""
-    values: np.ndarray = ragged.values
-    rows = values.reshape(len(values), -1)
-    if values.dtype.kind in INTEGERS:
-        refuse_where(
-            ragged,
-            np.any((rows > EXACT_IN_FLOAT32) | (rows < -EXACT_IN_FLOAT32), axis=1),
-            lambda i, t, _: (
-                f"Episode {i}, {what} {t} holds a whole number beyond {EXACT_IN_FLOAT32}, which loses its last digits "
-                "in float32; subtract an offset, or cast to float if the digits do not matter."
-            ),
-        )
+    """Casts to float32; refuses what it does not hold: infinity, and small differences of large numbers."""
+    values = ragged.values
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
         cast = _cast(ragged, np.float32)
     refuse_where(
         ragged,
-        ~np.isfinite(cast.values).reshape(rows.shape).all(axis=1),
+        ~np.isfinite(cast.values).reshape(len(values), -1).all(axis=1),
         lambda i, t, _: (
             f"Episode {i}, {what} {t} holds NaN, infinity or a number too large for float32; "
             "repair it or leave the episode out."
         ),
     )
-    if values.size and values.dtype.kind in REALS and values.dtype.itemsize > cast.values.dtype.itemsize:
+    if values.size and not np.can_cast(values.dtype, np.float32):
         _refuse_lost(values, cast.values, what)
     return cast
 
@@ -259,18 +236,17 @@ def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
     changed = (table != rounded.reshape(table.shape)).any(axis=0)
     if not changed.any():
         return
-    largest = np.maximum(table.max(axis=0), -table.min(axis=0))
+    largest = np.abs(table.astype(np.float64)).max(axis=0)
     spread = table.std(axis=0, dtype=np.float64)
     coarse = LEAST_STEPS * np.spacing(largest.astype(np.float32)) > spread
     lost = changed & coarse & (spread > CONSTANT * largest)
     if lost.any():
         column = int(np.argmax(lost))
-        part = table[:, column]
-        whole, its, it = (f"Column {column} of the", "its", "it") if is_table else ("The", "their", "them")
+        which = f"Column {column} of the {what}s" if is_table else f"Each of the {what}s"
         raise DemonstrationError(
-            f"{whole} {what}s cannot be kept in float32: around {part.mean():.3g}, {its} standard deviation of "
-            f"{part.std():.2g} is lost in the rounding; subtract {its} mean (or {its} first value) before, or leave "
-            f"{it} out. Cast {it} to float32 if the digits do not matter."
+            f"{which} cannot be kept in float32: around {table[:, column].mean():.3g}, a standard deviation of "
+            f"{spread[column]:.2g} is lost in the rounding; subtract the mean (or the first value) before, or leave "
+            "it out. Cast to float32 if the digits do not matter."
         )
 
 
@@ -309,12 +285,10 @@ def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[
 
 def check_list(parts: Any, name: str, expected: int | None = None) -> None:
     """Refuses anything but a list with one entry per episode."""
-    if isinstance(parts, Mapping) or not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-        remedy = f"[{name}] for one episode, list({name}) for a stack of them."
-        if isinstance(parts, Mapping):  # list() would take its keys
-            remedy = f"list({name}.values()), in the same order for all."
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         raise DemonstrationError(
-            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: {remedy}"
+            f"{name} is a single {type(parts).__name__}; expected a list with one array per episode: [{name}] for one "
+            f"episode, list({name}) for a stack of them, list({name}.values()) for a dictionary."
         )
     if expected is not None and len(parts) != expected:
         raise DemonstrationError(f"{name} has {len(parts)} entries for {expected} episodes; give one per episode.")
@@ -322,8 +296,7 @@ def check_list(parts: Any, name: str, expected: int | None = None) -> None:
 
 def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) -> None:
     """Refuses numbers of rows per episode that do not add up to the rows there are."""
-    # A single count that is too large is looked for first: a sum of such counts can overflow, and look right.
-    if (counts > num_rows).any() or counts.sum() != num_rows:
+    if counts.sum() != num_rows:
         raise DemonstrationError(f"The lengths of the episodes do not add up to the {num_rows} {what}.")
 
 
