@@ -1,11 +1,12 @@
 """Compares losses of both engines, segmentations and an agent's first iterations with numbers frozen once.
 
-They are reached through public functions and files of runs, so that the inside of the package can be rebuilt. Where
-results are meant to change, `python -m tests.test_golden` writes the numbers again.
+They come from public functions and the files of runs; nothing inside the package is imported, so that its inside
+can be rebuilt. `pytest -m "slow or not slow" tests/test_golden.py` runs all cases. `python -m tests.test_golden` writes
+the numbers anew, which is only right where results are meant to change.
 """
 
 # isort: off
-import tests.conftest  # noqa: F401 (the settings under which the numbers are frozen, before JAX is imported)
+import tests.conftest  # noqa: F401 (the numbers are those of the test suite's settings, which JAX reads when imported)
 # isort: on
 
 import dataclasses
@@ -14,7 +15,7 @@ import math
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ from compile_il.cli import main
 
 FILE = Path(__file__).parent / "data" / "golden.json"
 RTOL, ATOL = 2e-4, 1e-5
-"""Differences that are let pass. Sums in another order, or other fusions, change the last of seven digits, and twenty
-steps of Adam, at the high rates used here, make some hundred times that of it; a step with another key, batch, or term
-of the loss changes the second or third digit."""
+"""Differences between numbers that count as none.
+
+Sums in another order change the last of seven digits, and twenty steps of Adam make up to some hundred times as much of
+it. Another key, batch or term of the loss changes the third digit at the latest. Seeds and rates are such that none of
+the numbers is touched by rounding: programs compiled with optimisations give the same, as do rates a millionth larger.
+"""
 NUM_ITERATIONS = 20
-"""As many as a log has rows, so that the loss of every iteration is in it."""
+"""Number of iterations, all of which are in the log: it has up to twenty rows."""
 TINY: dict[str, Any] = {
     "num_iterations": NUM_ITERATIONS,
     "hidden_dim": 8,
@@ -44,19 +48,19 @@ TINY: dict[str, Any] = {
 RELAXED: dict[str, Any] = {"inference": "relaxed", "learning_rate": 0.003}
 """Samples make relaxed training chaotic: at the higher rate a last digit becomes the third one within twenty steps."""
 WAYS = np.array([(1.0, 0.0), (0.0, 1.0), (-1.0, -1.0)])
-"""The steps of three skills, of which demonstrations as arrays are made."""
+"""Mean step of each skill, in the demonstrations that are made as arrays."""
 
 
 def arrays(
     lengths: tuple[tuple[int, ...], ...], *, continuous: bool = False, observed: str = "vectors", seed: int = 0
 ) -> cil.Demonstrations:
-    """Makes demonstrations of a noisy walk in the plane, given the lengths of the segments of each one.
+    """Makes demonstrations of noisy walks in the plane from the lengths of their segments.
 
     Args:
       lengths: for each demonstration, the number of steps of each of its segments.
       continuous: whether actions are vectors and not numbers of ways.
-      observed: "vectors" for the place in the plane, "symbols" for a number, "nothing" for no states.
-      seed: of skills and noise.
+      observed: "vectors" for places in the plane, "symbols" for numbers of ways, "nothing" for no observations.
+      seed: the seed of skills and noise.
     """
     rng = np.random.default_rng(seed)
     observations, actions, boundaries, codes = [], [], [], []
@@ -77,11 +81,11 @@ def arrays(
 
 SHORT = ((3, 4), (5, 2), (4, 4), (2, 6), (6, 3), (3, 3), (4, 5), (5, 5))
 MIXED = (*SHORT, (3, 2), (2, 4), (5, 3), (4, 3), (3, 5), (2, 3), (4, 2), (40, 50))
-"""Mostly short demonstrations and a long one, which are computed apart."""
+"""Short demonstrations and a long one, which go into different length buckets."""
 OF_THREE = ((3, 4, 2), (5, 2, 4), (3, 3, 3), (2, 5, 3), (4, 3, 4), (3, 2, 5))
 OF_ANY = ((3, 4), (5,), (3, 3, 3), (2, 6), (4, 3, 4), (3, 3))
 LONG = ((130, 130), (140, 120), (120, 140))
-"""Longer than what the dense recursion is for."""
+"""Demonstrations of more than 256 steps, too long for the dense recursion."""
 
 
 def partly_labelled() -> cil.Demonstrations:
@@ -122,22 +126,21 @@ def symbols() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One training and what its model finds.
+    """A training, and what its model is asked to find.
 
     Args:
-      source: the function that makes what is trained on.
-      settings: those that differ from `TINY`.
+      source: the function that makes the demonstrations or the world to train on.
+      settings: settings that differ from `TINY`.
       segment: the arguments of each call of `model.segment`, besides the demonstrations.
     """
 
-    source: Any
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    segment: tuple[Mapping[str, Any], ...] = ({},)
-    slow: bool = False
+    source: Callable[[], Any]
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    segment: tuple[dict[str, Any], ...] = ({},)
 
 
-BOTH_PATHS = ({}, {"best": "path"})
-BOTH_DECODERS = ({}, {"decoder": "exact"})
+BOTH_PATHS: tuple[dict[str, Any], ...] = ({}, {"best": "path"})
+BOTH_DECODERS: tuple[dict[str, Any], ...] = ({}, {"decoder": "exact"})
 CASES: dict[str, Case] = {
     "exact-grid-pickup": Case(pickup),
     "exact-grid-visit": Case(visit),
@@ -168,11 +171,13 @@ CASES: dict[str, Case] = {
     "relaxed-counts": Case(
         lambda: arrays(OF_ANY), RELAXED | {"num_segments": [2, 1, 3, 2, 3, 2]}, ({"num_segments": 3},)
     ),
-    "exact-effects": Case(lambda: arrays(OF_THREE), {"effects": True, "num_segments": 3}),
+    "exact-effects": Case(
+        lambda: arrays(OF_THREE, seed=2), {"effects": True, "num_segments": 3, "learning_rate": 0.01}
+    ),
     "exact-grid-effects": Case(pickup, {"effects": True}),
     "exact-mixed-lengths": Case(lambda: arrays(MIXED), {"longest_segment": 50}),
     "relaxed-mixed-lengths": Case(lambda: arrays(MIXED), RELAXED),
-    "exact-long": Case(lambda: arrays(LONG), {"batch_size": 2, "learning_rate": 0.003}),
+    "exact-long": Case(lambda: arrays(LONG, seed=3), {"batch_size": 2, "learning_rate": 0.001}),
     "exact-seeds": Case(lambda: arrays(OF_THREE), {"num_segments": 3, "num_seeds": 2, "max_gradient": 1.0}),
     "relaxed-gaussian": Case(lambda: arrays(SHORT), RELAXED | {"codes": "gaussian", "code_dim": 3}),
     "relaxed-attentive": Case(
@@ -184,7 +189,7 @@ CASES: dict[str, Case] = {
 
 
 def numbers(values: Any) -> Any:
-    """Rounds to about seven digits, in lists of any depth."""
+    """Rounds numbers to seven digits, in lists of any depth."""
     if isinstance(values, list | tuple | np.ndarray):
         return [numbers(value) for value in values]
     if values is None or isinstance(values, bool | int | np.integer):
@@ -210,12 +215,11 @@ def segments_of(found: cil.Segments) -> dict[str, Any]:
 
 
 def outcome(case: Case, folder: Path) -> dict[str, Any]:
-    """Trains and segments as a case says, and returns what came of it."""
+    """Trains and segments as a case says, and returns losses and segments."""
     source = case.source()
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # such as of numbers of segments, after so few
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # after so few steps
         model = cil.fit(source, out=folder / "run", progress=False, **TINY | case.settings)
-        is_data = isinstance(source, cil.Demonstrations)
-        demos = source if is_data else cil.demonstrate(source, num_demos=6, seed=7)
+        demos = source if isinstance(source, cil.Demonstrations) else cil.demonstrate(source, num_demos=6, seed=7)
         found = [segments_of(model.segment(demos, **arguments)) for arguments in case.segment]
     # What a recognition model finds in one demonstration of many may flip, and with it the mean over them jump.
     held_out = () if case.settings.get("inference") == "relaxed" else ("held_out_log_likelihood",)
@@ -268,12 +272,14 @@ SLOW = {
     "relaxed-forgetful",
     "relaxed-supervised",
     "relaxed-attentive",
+    "relaxed-listed",
     "exact-supervised",
     "exact-some-counts",
     "exact-grid-effects",
     "exact-seeds",
+    "exact-no-states",
 }
-"""Cases that are run with `-m slow`: what they go through, others go through too, but for a branch or two."""
+"""Cases left to `-m slow`: but for a branch or two, others go through the same code."""
 
 
 def result_of(name: str, folder: Path) -> dict[str, Any]:
