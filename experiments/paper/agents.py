@@ -88,7 +88,7 @@ class AgentPart(Part):
         say(f"{self.name}: agents learn")
         model = models[0] if models else None
         trainer = AgentTrainer(self.agent, world, model)
-        agents = run_training(trainer, run, resume=holds_run(run), progress=False).of_seeds
+        agents, _ = run_training(trainer, run, resume=holds_run(run), progress=False)
         played, best = (
             [
                 agent.evaluate(num_levels=self.num_test, seed=AGENT_TEST_SEED, sample=sample)._asdict()

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 from compile_il.data.spaces import Space
+from compile_il.model.model import Model
 from compile_il.networks.embeddings import Convolution
 from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridFront, TaskEmbedding
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import next_tasks
-from compile_il.rl.player import agent_maker
+from compile_il.rl.trainer import AgentTrainer
 from compile_il.worlds.grid import GridWorld
 from tests.rl.test_options import with_space
 
@@ -108,7 +110,12 @@ def test_the_network_is_its_plain_twin() -> None:
 def test_sizes_are_those_of_the_paper() -> None:
     """32 maps, 128 units, 16 numbers for each embedding; eight actions, then the skills."""
     model = with_space(Space("grid", (10, 10, 12), 0, 8, 0))
-    agent = eqx.filter_eval_shape(agent_maker(AgentConfig(), GridWorld(), model), key=jax.random.key(0))
+
+    def shapes_of(agent: Any, model: Model | None) -> Any:
+        learner = AgentTrainer(AgentConfig(agent=agent, num_levels=1), GridWorld(), model).learner
+        return eqx.filter_eval_shape(lambda key: learner.agent(learner.start(key).params), jax.random.key(0))
+
+    agent = shapes_of("hierarchical", model)
     assert agent.tasks.kinds.weight.shape == (16, 2)
     assert agent.tasks.objects.weight.shape == (16, 10)
     assert agent.front.first.weight.shape == (3 * 3 * (12 + 2 * 16), 32)
@@ -117,8 +124,7 @@ def test_sizes_are_those_of_the_paper() -> None:
     assert [layer.weight.shape for layer in agent.hidden] == [(128, 128)] * 2
     assert agent.policy.weight.shape == (8 + 4, 128 + 2 * 16)
     assert agent.value.weight.shape == (1, 128 + 2 * 16)
-    alone = agent_maker(AgentConfig(agent="low-level"), GridWorld(), None)
-    assert eqx.filter_eval_shape(alone, key=jax.random.key(0)).policy.out_features == 8
+    assert shapes_of("low-level", None).policy.out_features == 8
 
 
 def test_the_task_is_beside_the_last_hidden_layer() -> None:

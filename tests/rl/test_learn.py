@@ -80,9 +80,9 @@ def test_agents_come_in_the_order_of_their_seeds(model: cil.Model, monkeypatch: 
     solved = iter([0.25, 0.75])
     monkeypatch.setattr(Player, "evaluate", lambda self, **_: types.SimpleNamespace(success=next(solved)))
     state, _ = training.step(training.start(), 0)
-    found = run_training(training, None, progress=False)
-    assert found.best is found.of_seeds[1]
-    for player, expected in zip(found.of_seeds, training.players(state), strict=True):
+    players, best = run_training(training, None, progress=False)
+    assert best is players[1]
+    for player, expected in zip(players, training.players(state), strict=True):
         same(player, expected)
 
 

@@ -22,7 +22,7 @@ CONFIG = AgentConfig(
     num_iterations=2, num_environments=3, batch_size=3, num_ticks=NUM, hidden_dim=6, num_maps=2, embed_dim=3,
     learning_rate=RATE, final_learning_rate=LAST_RATE, baseline_cost=BASELINE_COST, max_change=MAX_CHANGE,
 )  # fmt: skip
-MAKE = functools.partial(Agent, num_types=3, num_input_tasks=2, num_options=NUM_OPTIONS)
+SHAPES = {"observation_shape": (4,), "num_types": 3, "num_input_tasks": 2, "num_options": NUM_OPTIONS}
 
 
 def made_up(num_valid: list[int], seed: int) -> Trajectory:
@@ -107,7 +107,7 @@ class PlainAdam:
 
 
 def test_an_update_is_a_step_of_adam_on_the_losses_of_the_valid_decisions() -> None:
-    learner = Learner(CONFIG, functools.partial(MAKE, CONFIG, observation_shape=(4,)))
+    learner = Learner(CONFIG, SHAPES)
     learned = eqx.filter_jit(learner.start)(jax.random.key(0))
     leaves, treedef = jax.tree.flatten(learned.params)
     adam = PlainAdam([np.asarray(leaf, np.float64) for leaf in leaves])
@@ -142,7 +142,7 @@ def test_the_same_trajectories_do_not_make_an_agent_give_up_what_it_chose(
 ) -> None:
     """Where the baseline is too high every choice looks bad, most of all the one that was made most often."""
     config = dataclasses.replace(CONFIG, max_change=max_change, baseline_cost=0.0, learning_rate=1e-3)
-    learner = Learner(config, functools.partial(MAKE, config, observation_shape=(4,)))
+    learner = Learner(config, SHAPES)
     learned = eqx.filter_jit(learner.start)(jax.random.key(0))
 
     def prefer(params: Any) -> Any:  # the first option, everywhere, and expect 1
@@ -170,7 +170,7 @@ def test_the_same_trajectories_do_not_make_an_agent_give_up_what_it_chose(
 
 def test_networks_compute_in_half_precision_where_that_is_asked_for() -> None:
     """What is learned stays in single precision."""
-    make = functools.partial(MAKE, CONFIG, observation_shape=(5, 5, 2))
+    shapes = SHAPES | {"observation_shape": (5, 5, 2)}
     image, task = jnp.zeros((5, 5, 2), jnp.uint8), (jnp.array(0), jnp.array([1, NO_TASK]))
 
     def features(agent: Agent) -> jax.Array:
@@ -181,7 +181,7 @@ def test_networks_compute_in_half_precision_where_that_is_asked_for() -> None:
         return features
 
     for half, expected in ((False, jnp.float32), (True, jnp.bfloat16)):
-        learner = Learner(dataclasses.replace(CONFIG, half_precision=half), make)
+        learner = Learner(dataclasses.replace(CONFIG, half_precision=half), shapes)
         learned = jax.eval_shape(learner.start, jax.random.key(0))
         assert {leaf.dtype for leaf in jax.tree.leaves(learned.params)} == {jnp.dtype(jnp.float32)}
         agent = eqx.filter_eval_shape(learner.agent, learned.params)

@@ -230,7 +230,7 @@ def test_agents_learn_in_environments_of_others_and_are_saved(cluster: Any, tmp_
         LOW_LEVEL, num_environments=32, batch_size=32, num_ticks=16, hidden_dim=32, learning_rate=3e-3,
         final_learning_rate=None, num_iterations=240,
     )  # fmt: skip
-    player = run_training(RayTrainer(config, None, make_env=CARTPOLE), tmp_path / "run", progress=False).best
+    _, player = run_training(RayTrainer(config, None, make_env=CARTPOLE), tmp_path / "run", progress=False)
     rewards = [row["reward"] for row in read_log(tmp_path / "run")]
     assert np.mean([reward for reward in rewards[:60] if reward]) < 30
     assert np.mean([reward for reward in rewards[-60:] if reward]) > 45

@@ -156,9 +156,14 @@ class Agent(eqx.Module):
         self.value = eqx.nn.Linear(hidden_dim + width, "scalar", key=keys[6])
 
     @property
-    def num_types(self) -> int:
-        """Number of object types."""
-        return self.tasks.objects.weight.shape[1]
+    def shapes(self) -> dict[str, Any]:
+        """Arguments that the agent was made with, beside its settings and its key."""
+        return {
+            "observation_shape": self.observation_shape,
+            "num_types": self.tasks.objects.weight.shape[1],
+            "num_input_tasks": self.num_input_tasks,
+            "num_options": self.policy.weight.shape[0],
+        }
 
     def __call__(self, inputs: AgentInput) -> Outputs:
         """Option logits and estimated value."""

@@ -97,7 +97,7 @@ class OptionEnv(eqx.Module):
         return jax.tree.leaves(self.levels)[0].shape[0]
 
     def agent_input(self, level_index: Int[Array, ""], state: Any) -> AgentInput:
-        """Input of an agent in a state of a level."""
+        """Returns the input of an agent in a state of a level."""
         level = self._level(level_index)
         kind = TASK_KINDS.index(getattr(self.world, "kind", TASK_KINDS[0]))
         tasks = next_tasks(level.tasks, state.task_index, self.config.num_input_tasks(self.world.num_tasks))
@@ -172,7 +172,7 @@ class OptionEnv(eqx.Module):
 
 
 def next_tasks(tasks: Int[Array, " M"], task_index: Int[Array, ""], num_tasks: int) -> Int[Array, " tasks"]:
-    """Next tasks of a task list, `NO_TASK` behind its end."""
+    """Returns the next tasks of a task list, `NO_TASK` behind its end."""
     index = task_index + jnp.arange(num_tasks)
     return jnp.where(index < tasks.shape[0], tasks[jnp.minimum(index, tasks.shape[0] - 1)], NO_TASK)
 
@@ -212,6 +212,6 @@ def collect(before: Decision, steps: StepResult, num_decisions: int) -> tuple[De
 
 
 def make_trajectory(env: OptionEnv, decisions: Decision, outcomes: Outcomes) -> Trajectory:
-    """Trajectory of decisions and their outcomes, with observations made again from levels and states."""
+    """Makes the trajectory of decisions and their outcomes, with observations made again from levels and states."""
     inputs = jax.vmap(env.agent_input)(decisions.level_index, decisions.state)
     return Trajectory(inputs, decisions.option[:-1], decisions.log_prob[:-1], outcomes)

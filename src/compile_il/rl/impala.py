@@ -5,7 +5,6 @@ take different numbers of steps.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -122,10 +121,10 @@ class LearnerState(NamedTuple):
 
 
 class Learner:
-    """Makes agents, by `make`, which takes a `key`, and updates them; all functions are pure, of one seed."""
+    """Makes agents, of some `Agent.shapes`, and updates them; all functions are pure, of one seed."""
 
-    def __init__(self, config: AgentConfig, make: Callable[..., Agent]):
-        self.config, self._make = config, make
+    def __init__(self, config: AgentConfig, shapes: dict[str, Any]):
+        self.config, self._make = config, functools.partial(Agent, config, **shapes)
         self.optimiser = optax.adam(learning_rates(config))
         agent = eqx.filter_eval_shape(self._make, key=key_of(0))
         self._static = eqx.filter(agent, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))

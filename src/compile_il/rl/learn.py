@@ -88,14 +88,7 @@ def learn(
         trainer = AgentTrainer(config, task_world, model)
     else:
         raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
-    return run_training(trainer, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds).best
-
-
-class Agents(NamedTuple):
-    """Trained agents of all seeds, and the best of them."""
-
-    of_seeds: list[Player]
-    best: Player
+    return run_training(trainer, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)[1]
 
 
 class RunState(NamedTuple):
@@ -118,15 +111,20 @@ def run_training(
     resume: bool = False,
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> Agents:
-    """Trains as `learn` does, and closes the trainer; returns the agents of all seeds."""
+) -> tuple[list[Player], Player]:
+    """Trains as `learn` does, and closes the trainer; returns the agents of all seeds, and the best of them."""
     total, num_seeds = trainer.config.num_iterations, trainer.config.num_seeds
     blank = Statistics(*(jnp.zeros(num_seeds, int),) * 5, *(jnp.zeros(num_seeds),) * 4)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.closing(trainer))
         request, outputs = None, None
         if out is not None:
-            data = f"{trainer.world} with {_fingerprint(trainer.model)} and {trainer.ACTORS}"
+            skills = "no skills"
+            if trainer.model is not None:
+                arrays = named_leaves(eqx.filter(trainer.model.skills, eqx.is_array)).items()
+                parts = [part for name, array in arrays for part in (name, np.asarray(array))]
+                skills = f"skills {checksum(str(trainer.model.config), *parts)[:16]}"
+            data = f"{trainer.world} with {skills} and {trainer.ACTORS}"
             run = open_run(out, trainer.config, data, resume=resume, checkpoint_seconds=checkpoint_seconds)
             outputs, request = stack.enter_context(run), stack.enter_context(StopRequest())
         start = RunState(trainer.start(), blank, jnp.array(0), jnp.array(0.0))
@@ -157,17 +155,20 @@ def run_training(
                     outputs.log.write(row)
                 loop.state, row_began = loop.state._replace(statistics=blank, num_iterations=jnp.array(0)), loop.seconds
 
-        def save(agents: Agents, iteration: int) -> None:
-            done = dataclasses.replace(agents.best.config, num_iterations=iteration)  # people look there for it
-            dataclasses.replace(agents.best, config=done).save(Path(out or "."), overwrite=True)
+        def choose(state: RunState) -> tuple[list[Player], Player]:
+            players = trainer.players(state.trainer)
+            return players, _best_of(players, bar.say)
 
-        return loop.train(
-            total, step, report, lambda state: _choose_best(trainer.players(state.trainer), bar.say), save
-        )
+        def save(agents: tuple[list[Player], Player], iteration: int) -> None:
+            _, best = agents
+            done = dataclasses.replace(best.config, num_iterations=iteration)  # people look there for it
+            dataclasses.replace(best, config=done).save(Path(out or "."), overwrite=True)
+
+        return loop.train(total, step, report, choose, save)
 
 
 def _log_row(loop: TrainingLoop[RunState], seconds: float) -> dict[str, Any]:
-    """Row of the log for what happened since the last one, some seconds ago: means over seeds, and each `by_seed`.
+    """Returns the row of the log since the last one, some seconds ago: means over seeds, and each `by_seed`.
 
     success, reward  share of the episodes in which all tasks were done, and mean undiscounted reward of an episode
     steps            low-level steps of one seed since the beginning, those inside of skills included
@@ -196,10 +197,10 @@ def _log_row(loop: TrainingLoop[RunState], seconds: float) -> dict[str, Any]:
     return by_seed[best] | {name: float(np.mean(values)) for name, values in columns.items()} | {"by_seed": by_seed}
 
 
-def _choose_best(players: list[Player], say: Callable[[str], None]) -> Agents:
-    """Agents of all seeds, and the one with the most success on levels for choosing."""
+def _best_of(players: list[Player], say: Callable[[str], None]) -> Player:
+    """Returns the agent with the most success on levels for choosing."""
     if len(players) == 1:
-        return Agents(players, players[0])
+        return players[0]
     success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
     order = sorted(range(len(players)), key=lambda seed: -success[seed])
     values = [f"{100 * success[seed]:.1f}" for seed in order]
@@ -207,13 +208,4 @@ def _choose_best(players: list[Player], say: Callable[[str], None]) -> Agents:
         f"Kept seed {order[0]} of {len(players)}: success {values[0]} % on levels for choosing, the others "
         f"{', '.join(values[1:])}."
     )
-    return Agents(players, players[order[0]])
-
-
-def _fingerprint(model: Model | None) -> str:
-    if model is None:
-        return "no skills"
-    parts: list[Any] = [str(model.config)]
-    for name, array in named_leaves(eqx.filter(model.skills, eqx.is_array)).items():
-        parts += [name, np.asarray(array)]
-    return f"skills {checksum(*parts)[:16]}"
+    return players[order[0]]

@@ -63,7 +63,7 @@ class Options(eqx.Module):
 
 
 def make_options(agent: AgentKind, world: ActingWorld, model: Model | None) -> Options:
-    """Options of a kind of agent in a world; refuses skills that do not go with them."""
+    """Returns the options of a kind of agent in a world; refuses skills that do not go with them."""
     if world.num_actions is None:
         raise HierarchyError(
             "The actions of this world are continuous, and an agent chooses among a number of them: use a grid world."
@@ -91,11 +91,10 @@ def check_skills(agent: AgentKind, model: Model | None) -> None:
         raise HierarchyError(f'The agent {agent!r} needs skills: give a model, or use agent "low-level".')
     if model is not None:
         check_model(model)
-        if agent == "bc" and model.resolved.num_segments != 1:
+        if agent == "bc" and (num_segments := model.resolved.num_segments) != 1:
             raise HierarchyError(
-                f"The agent 'bc' has skills of whole demonstrations, and this model's have "
-                f"{model.resolved.num_segments} segments: train one with num_segments=1 and num_skills=128, or use "
-                'agent "hierarchical".'
+                f"The agent 'bc' has skills of whole demonstrations, and this model's have {num_segments} segments: "
+                'train one with num_segments=1 and num_skills=128, or use agent "hierarchical".'
             )
 
 
@@ -122,7 +121,6 @@ def check_same_world(model: Model, world: object) -> None:
 
 
 def observation_of(world: ActingWorld) -> jax.ShapeDtypeStruct:
-    """Shape and type of the observations of a world."""
-    return jax.eval_shape(
-        lambda level: world.observe(level, world.start(level)), jax.eval_shape(world.level, key_of(0))
-    )
+    """Returns the shape and type of the observations of a world."""
+    level = jax.eval_shape(world.level, key_of(0))
+    return jax.eval_shape(lambda level: world.observe(level, world.start(level)), level)

@@ -21,7 +21,7 @@ from compile_il.model.model import Model
 from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, GreedyAgent
 from compile_il.rl.config import AgentConfig, HierarchyError
 from compile_il.rl.environment import EnvState, OptionEnv, TaskWorld
-from compile_il.rl.options import make_options, observation_of
+from compile_il.rl.options import make_options
 from compile_il.worlds import WORLDS, GridWorld, make_world, name_of
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.world import key_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 _run = eqx.filter_jit(lambda agent, inputs: agent(inputs))
-FORMAT = 1
+FORMAT = 2
 """Version of the files of agents, raised whenever older ones can no longer be read."""
 SKILLS_FOLDER = "skills"
 
@@ -88,14 +88,7 @@ class PlayerScores(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Player:
-    """A trained agent with the options that it chooses among.
-
-    Args:
-      agent: its networks.
-      config: the settings that it was trained with.
-      world: where it acts; None where that is no world of this package.
-      model: whose skills it calls; None where it has none.
-    """
+    """A trained agent with its settings, its world if it is of this package, and the model whose skills it calls."""
 
     agent: Agent
     config: AgentConfig
@@ -150,7 +143,7 @@ class Player:
         kind = getattr(self.world, "kind", TASK_KINDS[0]) if kind is None else kind
         if kind not in TASK_KINDS:
             raise HierarchyError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
-        remaining, num_types = np.asarray(tasks), self.agent.num_types
+        remaining, num_types = np.asarray(tasks), self.agent.shapes["num_types"]
         valid = np.issubdtype(remaining.dtype, np.integer) and remaining.ndim == 1 and remaining.size
         if not valid or not ((remaining >= 0) & (remaining < num_types)).all():
             raise HierarchyError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
@@ -178,13 +171,8 @@ class Player:
             options = {field.name: getattr(self.world, field.name) for field in dataclasses.fields(WORLDS[name])}
             options.pop("kind", None)
             world = {"name": name, "options": options}
-        shapes = {
-            "observation_shape": list(self.agent.observation_shape),
-            "num_types": self.agent.num_types,
-            "num_told": self.agent.num_input_tasks,
-            "num_options": self.agent.policy.weight.shape[0],
-        }
-        description = {"format": FORMAT, "settings": self.config.to_json(), "world": world, "shapes": shapes}
+        description = {"format": FORMAT, "settings": self.config.to_json(), "world": world}
+        description["shapes"] = self.agent.shapes
         if self.model is not None:
             self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
         save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
@@ -207,24 +195,10 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
         config = AgentConfig.from_json(config)
         world = None if options is None else cast(TaskWorld, make_world(options["name"], **options["options"]))
         model = None if config.agent == "low-level" else model_files.load(Path(folder) / SKILLS_FOLDER)
-        if world is None:
-            shapes = shapes | {"observation_shape": tuple(shapes["observation_shape"])}
-            make = functools.partial(Agent, config, num_input_tasks=shapes.pop("num_told"), **shapes)
-        else:
-            make = agent_maker(config, world, model)
-        agent = eqx.filter_eval_shape(make, key=key_of(0))
+        if world is not None:
+            make_options(config.agent, world, model)  # refuses what does not go together
+        shapes["observation_shape"] = tuple(shapes["observation_shape"])
+        agent = eqx.filter_eval_shape(functools.partial(Agent, config, **shapes), key=key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise error if isinstance(error, ModelError) else ModelError.no_model(place, error) from error
     return Player(fill_shapes(agent, arrays, place), config, world, model)
-
-
-def agent_maker(config: AgentConfig, world: TaskWorld, model: Model | None) -> "functools.partial[Agent]":
-    """Function that makes an agent for a world and its options, given a `key`."""
-    return functools.partial(
-        Agent,
-        config,
-        observation_shape=observation_of(world).shape,
-        num_types=world.num_types,
-        num_input_tasks=config.num_input_tasks(world.num_tasks),
-        num_options=make_options(config.agent, world, model).num_options,
-    )

@@ -1,16 +1,17 @@
 """Runs actors on the CPUs of one or many machines, through Ray, for a learner in this process.
 
 Item n of the work, a trajectory from each environment of an actor, belongs to actor n mod A. Results are taken in the
-order of n, and an actor gets its next item with the parameters that are the newest when its last result is taken. So
-two runs with the same settings are the same; the price is that the learner waits for the slowest actor. Parameters are
-older by the time that trajectories are learned from, and V-trace corrects for that.
+order of n, and an actor gets its next item with the newest parameters when its last result is taken. So two runs with
+the same settings are the same; the price is that the learner waits for the slowest actor. V-trace corrects for
+parameters being older than those that learn.
 
 Ray restarts actors that die and sends them their item again. An item says where its environments begin: the number of
-the episode, from which its seed follows, and the options since, which a restarted actor takes again. So a death costs
-time and changes nothing, as far as environments depend on nothing but their seeds and machines compute alike. A run
-that is resumed begins with fresh environments.
+the episode, from which its seed follows, and the options since, which a restarted actor takes again. So a death changes
+nothing, as far as environments depend on nothing but their seeds and machines compute alike. A run that is resumed
+begins with fresh environments.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -20,7 +21,7 @@ import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium
@@ -58,7 +59,7 @@ class NoActorsError(HierarchyError):
 
 
 class Episode(NamedTuple):
-    """All that is needed to bring an environment to where another one is: the episode, and its options so far."""
+    """Place of an environment: the number of its episode, and the options in it so far."""
 
     number: int = 0
     options: tuple[int, ...] = ()
@@ -90,17 +91,17 @@ class EpisodeRunner:
             "num_input_tasks": config.num_input_tasks(getattr(world, "num_tasks", 1)),
             "num_options": self._num_actions + num_skills,
         }
-        """Arguments of an agent that acts here, beside its settings."""
+        """`Agent.shapes` of an agent that acts here."""
         self._has_tasks, self._has_skills = world is not None, model is not None
         self._discount, self._seeds, self._env = config.discount, seeds, env
         if model is not None:
             self._env = SkillEnv(env, model, discount=config.discount, max_steps=config.max_skill_steps)
         self._begin(0)
 
-    @property
-    def episode(self) -> Episode:
-        """Where the environment is."""
-        return Episode(self._number, tuple(self._options))
+    def _begin(self, number: int) -> None:
+        seed = np.random.SeedSequence([*self._seeds, number]).generate_state(1)[0]
+        self._observation, self._info = self._env.reset(seed=int(seed))
+        self.episode, self._total_reward = Episode(number), 0.0
 
     def go_to(self, episode: Episode) -> None:
         """Takes the options of an episode; if it ends on the way, its seed does not determine it, the next begins."""
@@ -108,46 +109,35 @@ class EpisodeRunner:
             self._begin(episode.number)
             for option in episode.options:
                 self.run(option, Counter())
-                if self._number != episode.number:
+                if self.episode.number != episode.number:
                     return
 
     def run(self, option: int, counts: Counter[str]) -> tuple[float, float]:
         """Runs an option to its end, begins anew where an episode ends; returns the option's reward and discount."""
         self._observation, reward, terminated, truncated, self._info = self._env.step(option)
-        over = bool(terminated or truncated)
+        over, (number, options) = bool(terminated or truncated), self.episode
         outcome: dict[str, Any] = {"num_steps": 1, "discount": self._discount, "total_reward": reward}
         if self._has_skills:  # in what others put into `info`, the same names may mean something else
             outcome |= self._info
         self._total_reward += float(outcome["total_reward"])
-        self._options.append(option)
         counts.update(num_steps=outcome["num_steps"], num_decisions=1, num_skills=int(option >= self._num_actions))
         success = over and bool(self._info.get("success", False))
         total_reward: Any = self._total_reward if over else 0.0
         counts.update(num_episodes=int(over), num_successes=int(success), total_reward=total_reward)
+        self.episode = Episode(number, (*options, option))
         if over:
-            self._begin(self._number + 1)
+            self._begin(number + 1)
         return float(reward), 0.0 if over else float(outcome["discount"])
 
     def inputs(self) -> AgentInput:
-        """Input of an agent; an environment without tasks has one that is always the same."""
+        """Returns the input of an agent; an environment without tasks has one that is always the same."""
         tasks = self._info["tasks"][self._info["task_index"] :] if self._has_tasks else [0]
         arrays: Any = self._observation, np.int32(self._kind), pad_tasks(tasks, self.shapes["num_input_tasks"])
         return AgentInput(*arrays)
 
-    def _begin(self, number: int) -> None:
-        seed = np.random.SeedSequence([*self._seeds, number]).generate_state(1)[0]
-        self._observation, self._info = self._env.reset(seed=int(seed))
-        self._number, self._options, self._total_reward = number, list[int](), 0.0
-
 
 class EnvActor:
-    """Acts in some environments; at each step, one option runs to its end in each of them.
-
-    Args:
-      make_env: makes an environment.
-      config: the settings.
-      seed: of the environments and of the agent's choices.
-    """
+    """Acts in some environments, as `make_env` makes them; at each step, one option runs to its end in each of them."""
 
     def __init__(self, make_env: MakeEnv, config: AgentConfig, seed: int):
         self._make_env, self._config, self._seed = make_env, config, seed
@@ -183,7 +173,7 @@ def _stack(trees: Sequence[Any], axis: int = 0) -> Any:
 
 
 def connect(address: str | None, num_cpus: int) -> tuple[Any, bool]:
-    """Connects to the Ray cluster at an address, or starts one on this machine, with so many processors, if it is None.
+    """Connects to the Ray cluster at an address, or starts one on this machine with so many processors.
 
     Returns Ray, and whether a cluster was started, which is then to be shut down.
     """
@@ -214,16 +204,10 @@ def connect(address: str | None, num_cpus: int) -> tuple[Any, bool]:
     return ray, False
 
 
-class RayTrainer:
-    """Trains an agent with actors on Ray; has the methods of `AgentTrainer`.
+class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
+    """Trains an agent with actors on Ray, among which environments are shared out; has the methods of `AgentTrainer`.
 
-    Args:
-      config: the settings; environments are shared out among the actors.
-      world: where the agent acts; None for other environments than ours.
-      model: whose skills it can call; None for a low-level agent.
-      make_env: makes an environment; that of the world if None.
-      num_actors: processes that act.
-      address: of a Ray cluster, or "auto" for one on this machine; one is started if None.
+    The agent acts in a world or, where that is None, in what `make_env` makes; see `learn` for the other arguments.
     """
 
     ACTORS = "actors on Ray"
@@ -239,7 +223,18 @@ class RayTrainer:
         num_actors: int = 2,
         address: str | None = None,
     ):
-        _check(config, num_actors)
+        if num_actors < 1:
+            raise HierarchyError(f"num_actors is {num_actors}: use at least 1.")
+        if config.num_seeds != 1:
+            raise HierarchyError(
+                f"num_seeds is {config.num_seeds}: with actors on Ray one agent learns at a time, use 1."
+            )
+        if config.num_environments % num_actors:
+            raise HierarchyError(
+                f"{config.num_environments} environments cannot be shared out to {num_actors} actors: make "
+                f"num_environments a multiple of {math.lcm(num_actors, config.batch_size)}, which batches of "
+                f"{config.batch_size} can be made of, too."
+            )
         if world is not None:
             make_options(config.agent, world, model)  # refuses what does not go together
             make_env = make_env or functools.partial(env_of, world)
@@ -249,7 +244,7 @@ class RayTrainer:
         self.config, self.world, self.model = config, world, model
         self._make_env, self._num_actors = make_env, num_actors
         shapes = EpisodeRunner(make_env(), model, config, (0, 0)).shapes  # and refuses what actors would die of
-        self.learner = Learner(config, functools.partial(Agent, config, **shapes))
+        self.learner = Learner(config, shapes)
         self._update = jax.jit(self.learner.update)
         self.actors: list[Any] = []
         """Ray's handles of the actors, which start with the first step."""
@@ -265,7 +260,7 @@ class RayTrainer:
             )
 
     def start(self) -> LearnerState:
-        """First state of training: a fresh agent."""
+        """Returns the first state of training: a fresh agent."""
         return self.learner.start(key_of(self.config.seed))
 
     def step(self, learned: LearnerState, iteration: int) -> tuple[LearnerState, Statistics]:
@@ -279,7 +274,7 @@ class RayTrainer:
         return learned, Statistics(**totals, policy_loss=mean.policy, baseline_loss=mean.baseline, entropy=mean.entropy)
 
     def players(self, learned: LearnerState) -> list[Player]:
-        """Agent that has been learned so far, alone in a list, in single precision."""
+        """Returns the agent that has been learned so far, alone in a list, in single precision."""
         return [Player(self.learner.full_agent(learned.params), self.config, self.world, self.model)]
 
     def close(self) -> None:
@@ -290,14 +285,11 @@ class RayTrainer:
         if self._own_cluster:
             self._ray.shutdown()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def _next_batch(self, learned: LearnerState, iteration: int, counts: Counter[str]) -> Trajectory:
-        """A batch of trajectories, in the order of items; actors go on with the newest parameters."""
+        """Takes a batch of trajectories, in the order of items; actors go on with the newest parameters."""
         agent, size = self._ray.put(self.learner.agent(learned.params)), self.config.batch_size
         if not self.actors:
             self._start_actors(agent, iteration)
@@ -308,8 +300,8 @@ class RayTrainer:
             counts.update(unrolled.counts)
             rows = range(len(unrolled.episodes))
             self._waiting += [jax.tree.map(lambda leaf, n=n: leaf[n], unrolled.trajectories) for n in rows]
-        batch: Trajectory = _stack(self._waiting[:size])
-        self._waiting = self._waiting[size:]
+        taken, self._waiting = self._waiting[:size], self._waiting[size:]
+        batch: Trajectory = _stack(taken)
         return batch
 
     def _start_actors(self, agent: Any, iteration: int) -> None:
@@ -327,7 +319,7 @@ class RayTrainer:
         self._pending.append((item, actor.unroll.remote(agent, self._model, item, episodes)))
 
     def _wait(self, reference: Any) -> Unrolled:
-        """Result of an item; long waits are explained, and end on request."""
+        """Waits for the result of an item; long waits are explained, and end on request."""
         for seconds in itertools.count(1):
             if self._ray.wait([reference], timeout=1.0)[0]:
                 break
@@ -345,16 +337,3 @@ class RayTrainer:
                 f"is resumed may not come to: {error}"
             ) from error
         return unrolled
-
-
-def _check(config: AgentConfig, num_actors: int) -> None:
-    if num_actors < 1:
-        raise HierarchyError(f"num_actors is {num_actors}: use at least 1.")
-    if config.num_seeds != 1:
-        raise HierarchyError(f"num_seeds is {config.num_seeds}: with actors on Ray one agent learns at a time, use 1.")
-    if config.num_environments % num_actors:
-        raise HierarchyError(
-            f"{config.num_environments} environments cannot be shared out to {num_actors} actors: make "
-            f"num_environments a multiple of {math.lcm(num_actors, config.batch_size)}, which batches of "
-            f"{config.batch_size} can be made of, too."
-        )

@@ -17,8 +17,8 @@ from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.environment import EnvState, OptionEnv, StepResult, TaskWorld, collect, make_trajectory
 from compile_il.rl.impala import ImpalaLosses, Learner, LearnerState
-from compile_il.rl.options import make_options
-from compile_il.rl.player import Player, agent_maker
+from compile_il.rl.options import make_options, observation_of
+from compile_il.rl.player import Player
 from compile_il.training.trainer import map_seeds
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.world import key_of
@@ -58,11 +58,6 @@ class AgentTrainer:
 
     `start` gives the first state, each `step` the next one and what happened. A step depends on the state, its number
     and the settings only, so training can stop and go on anywhere.
-
-    Args:
-      config: the settings.
-      world: where the agent acts.
-      model: whose skills it can call; None for a low-level agent.
     """
 
     ACTORS = "actors on the device that learns"
@@ -73,7 +68,13 @@ class AgentTrainer:
         options = make_options(config.agent, world, model)
         if config.half_precision and model is not None:
             options = eqx.tree_at(lambda options: options.skills, options, model.skills.in_half_precision())
-        self.learner = Learner(config, agent_maker(config, world, model))
+        shapes = {
+            "observation_shape": observation_of(world).shape,
+            "num_types": world.num_types,
+            "num_input_tasks": config.num_input_tasks(world.num_tasks),
+            "num_options": options.num_options,
+        }
+        self.learner = Learner(config, shapes)
         level_key, self._start_key, self._acting_key = jax.random.split(key_of(config.seed), 3)
         self.env = OptionEnv(options, draw_levels(world, level_key, config.num_levels), world, config)
         # Levels and skills are handed over rather than compiled in: they are large.
@@ -82,7 +83,7 @@ class AgentTrainer:
         self._step = jax.jit(self._step_all, donate_argnums=0)
 
     def start(self) -> TrainerState:
-        """First state of training: fresh agents, each in environments of its own."""
+        """Returns the first state of training: fresh agents, each in environments of its own."""
         return self._start(self._arrays)
 
     def step(self, state: TrainerState, iteration: int) -> tuple[TrainerState, Statistics]:
@@ -93,7 +94,7 @@ class AgentTrainer:
         """Does nothing, as all is in this process."""
 
     def players(self, state: TrainerState) -> list[Player]:
-        """Agents that the seeds have learned so far, in single precision."""
+        """Returns the agents that the seeds have learned so far, in single precision."""
         seeds = [jax.tree.map(lambda leaf, n=n: leaf[n], state.learner.params) for n in range(self.config.num_seeds)]
         return [Player(self.learner.full_agent(params), self.config, self.world, self.model) for params in seeds]
 
