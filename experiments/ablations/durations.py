@@ -9,7 +9,7 @@ python -m experiments.ablations.durations --data fixed-order --out results/durat
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tyro
@@ -23,19 +23,9 @@ from compile_il.worlds import GridWorld
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 
-
-class FixedOrder(NamedTuple):
-    """Kind of demonstrations that pick up the same two objects in the same order, to be cut into three segments."""
-
-    size: int
-    """Cells along a side of the grid."""
-    shortest: int
-    """Fewest steps of a demonstration that is kept."""
-    longest: int
-    """Most steps of a demonstration that is kept."""
-
-
-FIXED_ORDERS = {"fixed-order": FixedOrder(16, 16, 24), "fixed-order-short": FixedOrder(10, 3, 42)}
+FIXED_ORDERS = {"fixed-order": (16, 16, 24), "fixed-order-short": (10, 3, 42)}
+"""Cells along a side of the grid, fewest and most steps of kinds of demonstrations that pick up the same two objects in
+the same order, and are to be cut into three segments."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +63,13 @@ def main(run: Run) -> None:
             results.write(figures, f"{name} {key}", runner.means(figures[name][key]))
 
 
-def fixed_order_demos(kind: FixedOrder, num_demos: int, seed: int) -> Demonstrations:
+def fixed_order_demos(kind: tuple[int, int, int], num_demos: int, seed: int) -> Demonstrations:
     """Makes demonstrations that pick up the types 0 and 1, in this order, in levels that hold one of each."""
-    world = GridWorld(kind="pickup", num_tasks=2, num_types=2, num_objects=2, distinct_types=True, size=kind.size)
+    size, shortest, longest = kind
+    world = GridWorld(kind="pickup", num_tasks=2, num_types=2, num_objects=2, distinct_types=True, size=size)
     demos = demonstrate(world, num_demos=8 * num_demos, seed=seed)  # half are in order, and not all of a good length
     assert demos.truth.codes is not None, "worlds know their codes"
-    fits = (kind.shortest <= demos.lengths) & (demos.lengths <= kind.longest)
+    fits = (shortest <= demos.lengths) & (demos.lengths <= longest)
     kept = [i for i, codes in enumerate(demos.truth.codes) if fits[i] and codes.tolist() == [0, 1]]
     assert len(kept) >= num_demos, "enough are drawn"
     return demos[np.array(kept[:num_demos])]
@@ -90,13 +81,12 @@ def describe(model: Model, demos: Demonstrations) -> dict[str, float]:
     scores = score_model(model, demos)
     assert true is not None, "worlds know their boundaries"
     assert isinstance(model.skills, ExactSkills), "of the exact engine"
+    hits = [np.isin(t, f) for t, f in zip(true, found.boundaries, strict=True)]
     return {
         "weight": float(model.skills.durations.weight),
         "boundary_accuracy": scores.boundary_accuracy,
         "f1": scores.f1,
-        "true_boundaries_found": float(
-            np.mean(np.concatenate([np.isin(t, f) for t, f in zip(true, found.boundaries, strict=True)]))
-        ),
+        "true_boundaries_found": float(np.mean(np.concatenate(hits))),
         "with_one_step_segment": _one_step(found.boundaries, demos.lengths),
         "with_one_step_segment_in_truth": _one_step(true, demos.lengths),
     }

@@ -51,17 +51,14 @@ def settings(seed: int) -> Config:
 def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]:
     """Trains one seed; returns when it reached the goal on validation levels, and final scores on test levels."""
     reached = None
-    for check in runner.train_with_checks(
-        runner.trainer_of(run.world, settings(seed)), itertools.count(run.every, run.every)
-    ):
+    for check in runner.train_with_checks(run.world, settings(seed), itertools.count(run.every, run.every)):
         [model] = check.models
         if reached is None and score_model(model, validation).boundary_accuracy >= GOAL:
             reached = check.seconds
         if check.seconds >= run.seconds:
             break
-    scores = evaluate(model, run.world, num_tasks=3)._asdict()
     about = {"seconds_to_goal": reached, "goal": GOAL, "iterations": check.iteration, "seconds": check.seconds}
-    return about | {"scores": scores}
+    return about | {"scores": evaluate(model, run.world, num_tasks=3)._asdict()}
 
 
 if __name__ == "__main__":

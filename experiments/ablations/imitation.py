@@ -18,7 +18,7 @@ from compile_il.config import TEST_SEED, VALIDATION_SEED, Config, Decoder
 from compile_il.data import Demonstrations
 from compile_il.evaluation.evaluate import evaluate, score_model
 from compile_il.model.model import Model, SegmentCount
-from compile_il.training.trainer import Trainer
+from compile_il.training.sources import make_source
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 from experiments.paper.parts import PAPER_SIZES
@@ -46,15 +46,15 @@ class Run(runner.Run):
 
 def main(run: Run) -> None:
     """Trains and scores all seeds, and writes the result file after each number of tasks."""
-    trainer = runner.trainer_of(run.world, run.config)
-    about = {"world": run.world, "test_tasks": (), "test_seed": TEST_SEED, **trainer.config.resolved().to_json()}
+    about = {"world": run.world, "test_tasks": (), "test_seed": TEST_SEED, **run.config.resolved().to_json()}
     results = runner.Results(run.out, about, range(run.config.num_seeds))
-    models, curve = train(trainer, run)
+    models, curve = train(run)
     count: Literal["true", "unknown"] = "unknown" if run.config.num_segments is None else "true"
     decoders: dict[str, Decoder | None] = {"scores": None}
     if run.also_exact:
         decoders["scores, exact decoder"] = "exact"
-    held_out = trainer.source.held_out.with_labels()  # what labels give would count as inferred
+    # What labels give would count as inferred.
+    held_out = make_source(run.world, run.config).held_out.with_labels()
     figures: dict[str, Any] = {
         "iterations": curve[-1]["iteration"],
         "training_seconds": curve[-1]["seconds"],
@@ -72,7 +72,7 @@ def main(run: Run) -> None:
             results.write(figures, f"{tasks} {name}", runner.means(rows))
 
 
-def train(trainer: Trainer, run: Run) -> tuple[list[Model], list[dict[str, Any]]]:
+def train(run: Run) -> tuple[list[Model], list[dict[str, Any]]]:
     """Returns the trained models, and scores on validation levels on the way."""
     total = run.config.num_iterations
     marks = {int(mark) for mark in np.geomspace(min(100, total), total, run.num_checks)} | {total}
@@ -81,7 +81,7 @@ def train(trainer: Trainer, run: Run) -> tuple[list[Model], list[dict[str, Any]]
         for tasks in run.test_tasks[:2]
     }
     curve = []
-    for check in runner.train_with_checks(trainer, sorted(marks)):
+    for check in runner.train_with_checks(run.world, run.config, sorted(marks)):
         scores = {str(tasks): score_seeds(check.models, demos, tasks) for tasks, demos in validation.items()}
         about = {"iteration": check.iteration, "seconds": check.seconds, "loss": check.loss.total.tolist()}
         curve.append(about | {"validation": scores})

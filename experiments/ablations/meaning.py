@@ -31,8 +31,8 @@ from compile_il.evaluation.evaluate import label_scores, score_model
 from compile_il.evaluation.metrics import Labels
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
-from compile_il.training.sources import training_world
-from compile_il.training.trainer import train_all
+from compile_il.training.sources import make_source, training_world
+from compile_il.training.trainer import Trainer, train_all
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 
@@ -77,7 +77,7 @@ def main(run: Run) -> None:
     figures: dict[str, Any] = {}
     for way in run.ways:
         config = Config(**{"num_iterations": run.num_iterations, "num_seeds": run.num_seeds} | WAYS[way])
-        trainer = runner.trainer_of(labelled(run) if way == "labels" else run.world, config)
+        trainer = Trainer(config, make_source(labelled(run) if way == "labels" else run.world, config))
         models, held_out = train_all(trainer), trainer.source.held_out.with_labels()
         rows = [describe(model, held_out, test, merge=way == "merged") for model in models]
         best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
@@ -102,12 +102,8 @@ def describe(model: Model, held_out: Demonstrations, test: Demonstrations, *, me
     if merge:
         group = merged(model, held_out)
         labels = [group[part] for part in labels]
-    likelihood = float(model.segment(held_out).log_likelihood.mean())
-    return {
-        **label_scores(labels, test),
-        **score_model(model, test)._asdict(),
-        "held_out_log_likelihood": likelihood,
-    }
+    likelihood = {"held_out_log_likelihood": float(model.segment(held_out).log_likelihood.mean())}
+    return label_scores(labels, test) | score_model(model, test)._asdict() | likelihood
 
 
 def merged(model: Model, demos: Demonstrations) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Shares what ablations do: train models of several seeds, look at them on the way, and write a result file."""
+"""Trains models of several seeds for ablations, looks at them on the way, and writes a result file."""
 
 import dataclasses
 import time
@@ -32,13 +32,7 @@ class Run:
 
 
 class Results:
-    """The result file of a run, written again whenever there is more in it: what takes long may not be waited for.
-
-    Args:
-      out: the file.
-      config: settings that the figures are of.
-      seeds: seeds of the models.
-    """
+    """The result file of a run, written again whenever there is more in it: what takes long may not be waited for."""
 
     def __init__(self, out: Path, config: dict[str, Any], seeds: Iterable[int]):
         self.out, self.config, self.seeds, self.measurement = out, config, seeds, Measurement()
@@ -49,14 +43,9 @@ class Results:
         print(about, shown, flush=True)
 
 
-def trainer_of(data: Demonstrations | str | World, config: Config) -> Trainer:
-    """Returns a trainer on demonstrations, or on fresh ones of a world."""
-    return Trainer(config, make_source(data, config))
-
-
 def train(data: Demonstrations | str | World, config: Config) -> list[Model]:
-    """Returns the trained model of each seed."""
-    return train_all(trainer_of(data, config))
+    """Returns the model of each seed, trained on demonstrations, or on fresh ones of a world."""
+    return train_all(Trainer(config, make_source(data, config)))
 
 
 class Check(NamedTuple):
@@ -70,8 +59,9 @@ class Check(NamedTuple):
     """The model of each seed."""
 
 
-def train_with_checks(trainer: Trainer, marks: Iterable[int]) -> Iterator[Check]:
+def train_with_checks(data: Demonstrations | str | World, config: Config, marks: Iterable[int]) -> Iterator[Check]:
     """Trains, and yields the models after each of these numbers of iterations, which rise."""
+    trainer = Trainer(config, make_source(data, config))
     state, iteration, seconds = trainer.start(), 0, 0.0
     for mark in marks:
         since = time.perf_counter()

@@ -117,11 +117,8 @@ def grouped_by_ends(found: Segments, demos: Demonstrations, num_groups: int, see
 def describe(model: Model, test: Demonstrations) -> dict[str, float]:
     """Returns scores and mean log-likelihood on demonstrations that training has not seen."""
     found = model.segment(test)
-    return {
-        **label_scores(found.labels, test),
-        **score_model(model, test)._asdict(),
-        "test_log_likelihood": float(found.log_likelihood.mean()),
-    }
+    likelihood = {"test_log_likelihood": float(found.log_likelihood.mean())}
+    return label_scores(found.labels, test) | score_model(model, test)._asdict() | likelihood
 
 
 if __name__ == "__main__":

@@ -67,9 +67,9 @@ def main(run: Run) -> None:
     figures: dict[str, list[dict[str, Any]]] = {}
     for weight in run.weights:
         curve = figures[str(weight)] = []
-        trainer = runner.trainer_of(world, dataclasses.replace(run.config, beta_boundaries=weight))
-        marks = np.linspace(0, run.config.num_iterations, run.num_checks + 1).astype(int)[1:]
-        for check in runner.train_with_checks(trainer, marks.tolist()):
+        config = dataclasses.replace(run.config, beta_boundaries=weight)
+        marks = np.linspace(0, config.num_iterations, run.num_checks + 1).astype(int)[1:]
+        for check in runner.train_with_checks(world, config, marks.tolist()):
             seeds = [shares(offsets(model, demos)) for model in check.models]
             by_name = {name: [seed[name] for seed in seeds] for name in seeds[0]}
             curve.append({"iteration": check.iteration, **by_name})

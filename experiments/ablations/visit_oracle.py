@@ -60,18 +60,15 @@ class Beliefs(NamedTuple):
 
 
 @jax.jit
-def expert_moves(frame: UInt8[Array, "B size size channels"]) -> Int[Array, "B types cells"]:
+def expert_moves(frames: UInt8[Array, "B size size channels"]) -> Int[Array, "B types cells"]:
     """Returns the expert's move on each cell towards each type, for levels given by their first frames (rule 14)."""
 
     def of_type(goals: UInt8[Array, "size size"], walls: UInt8[Array, "size size"]) -> Int[Array, " cells"]:
         flow = boards.flow_to(boards.from_cells(goals == 1), boards.from_cells(walls == 0))
         return jax.vmap(flow.at)(jnp.arange(goals.size)).astype(jnp.int8)
 
-    def of_level(frame: UInt8[Array, "size size channels"]) -> Int[Array, "types cells"]:
-        goals, walls = jnp.moveaxis(frame[..., :-2], -1, 0), frame[..., -2]
-        return jax.vmap(of_type, in_axes=(0, None))(goals, walls)
-
-    return jax.vmap(of_level)(frame)
+    of_level = jax.vmap(of_type, in_axes=(0, None))
+    return jax.vmap(of_level)(jnp.moveaxis(frames[..., :-2], -1, 1), frames[..., -2])
 
 
 def moves_of(demo: Demonstration, expert: Int[np.ndarray, "types cells"]) -> Moves:
@@ -99,9 +96,7 @@ def moves_of(demo: Demonstration, expert: Int[np.ndarray, "types cells"]) -> Mov
 def list_prior(counts: Int[np.ndarray, " types"], types: Int[np.ndarray, " A"]) -> Float[np.ndarray, "A A"]:
     """p(z | previous z) for the types at each pair of steps: n_z / (n - n_previous), and 0 for equal types (rule 7).
 
-    Args:
-      counts: how many objects of each type the level has.
-      types: the type at each step; `NO_OBJECT` at the start, where no task came before.
+    The level has `counts` objects of each type; `types` is `NO_OBJECT` at the start, where no task came before.
     """
     num_objects = np.where(types == NO_OBJECT, 0, counts[types])
     prior = num_objects[None, :] / (counts.sum() - num_objects)[:, None]
@@ -136,15 +131,10 @@ def believe(moves: Moves, num_tasks: int) -> Beliefs:
 
 
 def observe(demos: Demonstrations) -> list[Moves]:
-    """Returns the moves, by `moves_of`, of each demonstration of a visit world."""
+    """Returns the moves of each demonstration of a visit world."""
     first_frames = demos.storage.observations.values[demos.storage.observations.starts]
     experts = np.asarray(expert_moves(first_frames))
     return [moves_of(demo, expert) for demo, expert in zip(demos, experts, strict=True)]
-
-
-def likeliest_each(beliefs: Beliefs) -> Int[np.ndarray, " inner"]:
-    """Returns the guess that maximises expected boundary accuracy: the likeliest time of each boundary by itself."""
-    return beliefs.times[beliefs.boundary_probs.argmax(axis=1)]
 
 
 def likeliest_places(beliefs: Beliefs) -> Int[np.ndarray, " inner"]:
@@ -153,19 +143,19 @@ def likeliest_places(beliefs: Beliefs) -> Int[np.ndarray, " inner"]:
     return np.sort(beliefs.times[places])
 
 
-def score_known_number(moves: list[Moves], true: list[np.ndarray], num_tasks: int) -> dict[str, Any]:
+def score_given_number(moves: list[Moves], true: list[np.ndarray], num_tasks: int) -> dict[str, Any]:
     """Scores an observer who is given the number of tasks: what is expected, and how it turned out."""
     beliefs = [believe(each, num_tasks) for each in moves]
     tops = np.array([b.boundary_probs.max(axis=1) for b in beliefs])
     places = np.array([np.sort(b.boundary_probs.sum(axis=0))[::-1][: num_tasks - 1] for b in beliefs])
-    likeliest = [b.best for b in beliefs]
+    likeliest_each = [b.times[b.boundary_probs.argmax(axis=1)] for b in beliefs]  # maximises expected accuracy
     return {
         "expected_boundary_accuracy": float(tops.mean()),
         "standard_error": float(tops.mean(axis=1).std() / np.sqrt(len(tops))),
-        "boundary_accuracy": boundary_accuracy([likeliest_each(b) for b in beliefs], true),
+        "boundary_accuracy": boundary_accuracy(likeliest_each, true),
         "expected_f1": float(places.mean()),
         "f1": boundary_f1([likeliest_places(b) for b in beliefs], true),
-        "most_probable_list": score_boundaries(likeliest, true)._asdict(),
+        "most_probable_list": score_boundaries([b.best for b in beliefs], true)._asdict(),
         "share_without_doubt": float(np.mean([b.best_prob > (1 - 1e-9) * b.evidence for b in beliefs])),
         "num_demos": len(moves),
     }
@@ -173,11 +163,9 @@ def score_known_number(moves: list[Moves], true: list[np.ndarray], num_tasks: in
 
 def score_unknown_number(moves: list[Moves], true: list[np.ndarray]) -> dict[str, float]:
     """Scores the most probable list, number of tasks included, where all numbers are as probable before."""
-    found = []
-    for each in moves:
-        candidates = [believe(each, num_tasks) for num_tasks in range(1, MAX_TASKS + 1)]
-        found.append(max(candidates, key=lambda beliefs: beliefs.best_prob).best)
-    return score_boundaries(found, true)._asdict()
+    beliefs = ([believe(each, num_tasks) for num_tasks in range(1, MAX_TASKS + 1)] for each in moves)
+    likeliest = [max(candidates, key=lambda one: one.best_prob).best for candidates in beliefs]
+    return score_boundaries(likeliest, true)._asdict()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +191,7 @@ def main(run: Run) -> None:
     for tasks in map(str, run.test_tasks):
         demos = demonstrate("grid-visit", num_demos=run.num_demos, num_tasks=int(tasks), seed=run.seed)
         moves, true = observe(demos), demos.truth.boundaries or []
-        figures["known_number"][tasks] = score_known_number(moves, true, int(tasks))
+        figures["known_number"][tasks] = score_given_number(moves, true, int(tasks))
         figures["unknown_number"][tasks] = score_unknown_number(moves, true)
         results.write(figures, tasks, {name: scores[tasks] for name, scores in figures.items()})
 

@@ -10,17 +10,18 @@ import jax
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from compile_il.cli import run_program
 from compile_il.cli.console import Interrupted, say
 from compile_il.training.loop import Stopped
+from experiments.paper.classic import check_libraries
 from experiments.paper.figures import PictureFormat, pictures_of, save_picture
-from experiments.paper.jobs import jobs_left, run_several
-from experiments.paper.parts import Scale, read_done
-from experiments.paper.run import alone_at_work, check_result, part_folder, reproduce
+from experiments.paper.jobs import jobs_of, run_several
+from experiments.paper.parts import Scale
+from experiments.paper.run import check_result, lock_work, reproduce
 from experiments.paper.studies import PaperName, Study, StudyName, make_study
-from experiments.paper.tables import PAPERS, Cells, interval_cells, study_cells
+from experiments.paper.tables import interval_cells, study_cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,22 +58,21 @@ class Reproduce:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
         if self.so_far and self.name == "all":
             raise ValueError("--so-far shows one table or figure: name it.")
-        names = get_args(PaperName) if self.name == "all" else (self.name,)
-        studies = [make_study(name, self.scale) for name in names]
+        studies = [
+            make_study(name, self.scale) for name in (get_args(PaperName) if self.name == "all" else [self.name])
+        ]
         for study in studies:
             check_result(self.results / f"{study.name}.json", study, self.scale)
-            for part in study.parts:
-                if (
-                    not self.so_far
-                    and read_done(part_folder(self.work, self.scale, study.name, part.name), part) is None
-                ):
-                    part.check_libraries()
+        jobs = [job for study in studies for job in jobs_of(study, self.scale, self.work)]
+        left = [] if self.so_far else [job for job in jobs if not job.is_done]
+        if any(job.study == "classic" for job in left):
+            check_libraries()
         self._warn_without_accelerator(console)
         # What is done so far can be shown while another command runs.
-        with contextlib.nullcontext() if self.so_far else alone_at_work(self.work, self.scale):
+        with contextlib.nullcontext() if self.so_far else lock_work(self.work, self.scale):
             try:
-                if self.jobs > 1 and not self.so_far:
-                    run_several(jobs_left(names, self.scale, self.work), self.jobs)
+                if self.jobs > 1:
+                    run_several(left, self.jobs)
                 for study in studies:
                     self._reproduce(console, study)
             except KeyboardInterrupt as stopped:
@@ -96,46 +96,19 @@ class Reproduce:
         result = reproduce(
             study, self.scale, work=self.work, out=out, say=lambda words: say(console, words), so_far=self.so_far
         )
-        for cells in (study_cells(result), interval_cells(result)):
-            for table in cell_tables(f"{study.name}, {self.scale}", cells, console.width) if cells else []:
-                console.print(table, "")
+        for cells in filter(None, (study_cells(result), interval_cells(result))):
+            rows, *columns = (Column(heading, overflow="fold") for heading in cells.headings)
+            title = f"{study.name}, {self.scale}"
+            table = Table(rows, *columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+            for column in columns:
+                column.justify = "right"
+            for row in cells.rows:
+                table.add_row(*row)
+            console.print(table, "")
         say(console, f"{study.name}: ", (str(out), "bold"))
         images.mkdir(parents=True, exist_ok=True)
         for picture in pictures_of(result):
             say(console, f"{study.name}: ", (str(save_picture(picture, images, out, self.pictures)), "bold"))
-
-
-def cell_tables(title: str, cells: Cells, width: int) -> list[Table]:
-    """Returns a study's table for a terminal: where it is too wide, several below each other with the same rows."""
-    columns = list(zip(cells.headings, *cells.rows, strict=True))
-    widths = [max(len(word) for word in [*heading.split(), *column]) for heading, *column in columns]
-    blocks: list[list[int]] = [[]]
-    for group in _groups(cells.headings):
-        together = [0, *blocks[-1], *group]
-        if blocks[-1] and sum(widths[number] + 2 for number in together) > width:
-            blocks.append([])
-        blocks[-1] += group
-    tables: list[Table] = []
-    for block in blocks:
-        table = Table(title=None if tables else title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-        for number in (0, *block):
-            # A heading may take several lines; what stands below it may not.
-            table.add_column(cells.headings[number], justify="right" if number else "left", width=widths[number])
-        for row in cells.rows:
-            table.add_row(*(row[number] for number in (0, *block)))
-        tables.append(table)
-    return tables
-
-
-def _groups(headings: list[str]) -> list[list[int]]:
-    """Returns the numbers of columns that belong together: the paper's stands before ours."""
-    groups: list[list[int]] = []
-    for number, heading in enumerate(headings[1:], start=1):
-        if groups and headings[number - 1] == f"{PAPERS}{heading}":
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return groups
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -48,7 +48,7 @@ class AgentPart(Part):
     reward: Reward = "dense"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the part as plain values for JSON, with the seed of the agents' test levels."""
+        """Adds the seed of the agents' test levels."""
         return super().to_json() | {"test_seed": AGENT_TEST_SEED}
 
     @property
@@ -69,7 +69,7 @@ class AgentPart(Part):
         return hash_of(panel | {"agent": self.agent.to_json()})
 
     def at_scale(self, scale: Scale) -> Self:
-        """Returns the same part with the scale's sizes, of skills and of agents."""
+        """Sizes skills and agents."""
         sized = super().at_scale(scale)
         units = sized.config.hidden_dim if scale == "smoke" else AGENT_SKILL_UNITS
         config = dataclasses.replace(sized.config, num_seeds=1, hidden_dim=units)
@@ -86,15 +86,11 @@ class AgentPart(Part):
         world: Any = make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=NUM_RL_STEPS)
         run = folder / f"agents-{self.learning_hash}"
         say(f"{self.name}: agents learn")
-        model = models[0] if models else None
-        trainer = AgentTrainer(self.agent, world, model)
+        trainer = AgentTrainer(self.agent, world, models[0] if models else None)
         agents, _ = run_training(trainer, run, resume=holds_run(run), progress=False)
+        levels = {"num_levels": self.num_test, "seed": AGENT_TEST_SEED}
         played, best = (
-            [
-                agent.evaluate(num_levels=self.num_test, seed=AGENT_TEST_SEED, sample=sample)._asdict()
-                for agent in agents
-            ]
-            for sample in (True, False)
+            [agent.evaluate(**levels, sample=sample)._asdict() for agent in agents] for sample in (True, False)
         )
         say(f"{self.name}: success {100 * np.mean([seed['success'] for seed in played]):.1f} %")
         rows = read_log(run)

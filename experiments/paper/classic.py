@@ -24,12 +24,12 @@ from experiments.paper.parts import SMOKE_SIZES, SMOKE_TEST, Part, Say, Scale, h
 
 NUM_VALIDATION = 256
 Method = Literal["equal lengths", "change points", "change points, kernel", "hidden Markov model"]
-LIBRARIES: dict[Method, tuple[str, ...]] = {
-    "change points": ("ruptures",),
-    "change points, kernel": ("ruptures",),
-    "hidden Markov model": ("hmmlearn.hmm", "threadpoolctl", "sklearn.cluster"),
-}
-"""Modules that a method needs, from the extra `baselines`."""
+
+
+def check_libraries() -> None:
+    """Raises an error if a library is missing of those that only these methods need."""
+    for name in ("ruptures", "hmmlearn.hmm", "threadpoolctl", "sklearn.cluster"):
+        import_baseline_library(name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ClassicPart(Part):
     skill that is more than one constant state needs several."""
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the part as plain values for JSON; of its config, only the number of seeds."""
+        """Leaves out the config, but for its number of seeds."""
         plain = super().to_json() | {"num_states": list(self.num_states), "num_seeds": self.config.num_seeds}
         return {name: value for name, value in plain.items() if name != "config"}
 
@@ -55,13 +55,8 @@ class ClassicPart(Part):
         """False: there are no models to be trained before."""
         return False
 
-    def check_libraries(self) -> None:
-        """Raises an error if a library is missing that the method needs."""
-        for name in LIBRARIES.get(self.method, ()):
-            import_baseline_library(name)
-
     def at_scale(self, scale: Scale) -> Self:
-        """Returns the same part; there are no networks to be larger or smaller, but smoke has few demonstrations."""
+        """Returns the same part, for smoke with few demonstrations."""
         if scale != "smoke":
             return self
         few: dict[str, Any] = {"num_train": SMOKE_TEST, "num_test": SMOKE_TEST, "num_restarts": 1, "num_states": (2,)}

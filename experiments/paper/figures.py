@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from compile_il.data.files import write_atomically
-from compile_il.evaluation.metrics import summarise
 from compile_il.worlds.drawing import INK, WHITE
 from experiments.paper.portrait_figures import draw_segments, draw_skills, draw_terminations
 
@@ -25,15 +24,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    Curve = NDArray[np.float64]
+
 PictureFormat = Literal["png", "svg", "pdf"]
-NAMELESS: dict[PictureFormat, dict[str, None]] = {
-    "png": {"Software": None},
-    "svg": {"Creator": None, "Date": None},
-    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+METADATA: dict[PictureFormat, tuple[str, ...]] = {
+    "png": ("Source", "Software"),
+    "svg": ("Source", "Creator", "Date"),
+    "pdf": ("Subject", "Creator", "Producer", "CreationDate"),
 }
-"""Metadata that files leave out, program and day, by format: pictures of the same numbers shall be the same bytes."""
-SOURCE_KEYS: dict[PictureFormat, str] = {"png": "Source", "svg": "Source", "pdf": "Subject"}
-"""Metadata key under which a file says what it was drawn from, by format."""
+"""Metadata by format: where a file says what it was drawn from, then what it leaves out, program and day, so that
+pictures of the same numbers are the same bytes."""
 WORLD_NAMES = {"grid-pickup": "Pick up", "grid-visit": "Visit"}
 SHOWN = {
     "boundary_accuracy": "Boundaries",
@@ -55,16 +55,13 @@ COLORS = {
 }
 """Colour of each method and agent, after Okabe and Ito: distinct in grey, and to people who see red and green alike."""
 GUIDE = "#e3e1dc"
-REACH = 1
-"""Number of neighbours on either side that a smoothed point is averaged with."""
 _ROW_INCHES, _PANEL_INCHES, _NAMES_INCHES = 0.36, 2.05, 1.25
 
 
 class Picture(NamedTuple):
-    """Drawing to be made, with its name and caption."""
+    """Drawing to be made, with the name of its file and its caption."""
 
     name: str
-    """Name of the file, without its ending."""
     caption: str
     draw: Callable[[], Figure]
 
@@ -78,12 +75,8 @@ def pictures_of(result: dict[str, Any]) -> list[Picture]:
     if study.startswith("figure"):
         caption = "Each method on lists of three tasks and of five: dots are means, ticks are seeds"
         return [Picture(study, caption, functools.partial(draw_scores, result))]
-    if study == "qualitative":
-        return _portrait_pictures(result)
-    return []
-
-
-def _portrait_pictures(result: dict[str, Any]) -> list[Picture]:
+    if study != "qualitative":
+        return []
     caption = (
         "How much each step of one unseen demonstration belongs to each segment, early in training and at its end; of "
         "CompILE first under q, then for one relaxed sample, as training sees it"
@@ -112,8 +105,8 @@ def save_picture(picture: Picture, folder: Path, source: Path, form: PictureForm
     import matplotlib as mpl
 
     target = folder / f"{picture.name}.{form}"
-    metadata = {**NAMELESS[form], SOURCE_KEYS[form]: drawn_from(source)}
-    # Names of an SVG file's parts are drawn at random, unless told from what.
+    metadata = dict.fromkeys(METADATA[form]) | {METADATA[form][0]: drawn_from(source)}
+    # Names of an SVG file's parts are drawn at random, unless given a salt.
     with write_atomically(target) as temporary, mpl.rc_context({"svg.hashsalt": picture.name}):
         picture.draw().savefig(temporary, format=form, bbox_inches="tight", pad_inches=0.08, metadata=metadata)
     return target
@@ -124,17 +117,13 @@ def drawn_from(source: Path) -> str:
     return f"{source.name} sha256 {hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
 
 
-class Dot(NamedTuple):
-    """One method's score in one world, for one number of tasks, in per cent."""
-
-    mean: float
-    seeds: list[float]
-    """Score of each seed, drawn one by one: where seeds either work or do not, mean ± deviation would exceed 100."""
-
-
 def draw_scores(result: dict[str, Any]) -> Figure:
-    """Draws a row of panels per world, a column per score; methods below each other, 3 tasks filled, 5 tasks hollow."""
+    """Draws a row of panels per world, a column per score; methods below each other, 3 tasks filled, 5 tasks hollow.
+
+    Seeds are drawn one by one: where they either work or do not, mean ± deviation would exceed 100.
+    """
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     by_world = methods_of(result)
     num_methods = max(map(len, by_world.values()))
@@ -143,12 +132,16 @@ def draw_scores(result: dict[str, Any]) -> Figure:
     panels = figure.subplots(len(by_world), len(SHOWN), sharex=True, squeeze=False)
     for row, (world, methods) in zip(panels, by_world.items(), strict=True):
         for axes, field in zip(row, SHOWN, strict=True):
-            _draw_panel(axes, {method: dots_of(result, part, field) for method, part in methods.items()})
+            _draw_panel(axes, {method: seeds_of(result, part, field) for method, part in methods.items()})
         _name_rows(row, list(methods), WORLD_NAMES.get(world, world))
     for top, bottom, title in zip(panels[0], panels[-1], SHOWN.values(), strict=True):
         top.set_title(title, fontsize=10.5, color=INK, pad=9)
         bottom.set_xlabel("per cent", fontsize=8, color=INK)
-    _explain(figure, sorted({tasks for part in result["figures"].values() for tasks in map(int, part["scores"])}))
+    tasks = sorted({int(tasks) for part in result["figures"].values() for tasks in part["scores"]})
+    fills = [INK if order == 0 else WHITE for order in range(len(tasks))]
+    marks = [Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=fill) for fill in fills]
+    words = [f"{count} tasks" + (", as in training" if order == 0 else "") for order, count in enumerate(tasks)]
+    figure.legend(marks, words, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=9, labelcolor=INK)
     return figure
 
 
@@ -161,30 +154,29 @@ def methods_of(result: dict[str, Any]) -> dict[str, dict[str, str]]:
     return by_world
 
 
-def dots_of(result: dict[str, Any], part: str, field: str) -> dict[int, Dot]:
+def seeds_of(result: dict[str, Any], part: str, field: str) -> dict[int, list[float]]:
     """Returns one score of a part in per cent, by the number of tasks; empty where the method has no such score."""
     if field == "boundary_accuracy" and result["config"]["parts"][part]["unending"]:
         return {}  # a single segment that never ends is not in that race
-    dots = {}
-    for tasks, seeds in result["figures"][part]["scores"].items():
-        values = [100 * seed[field] for seed in seeds if seed[field] is not None]
-        if values:
-            dots[int(tasks)] = Dot(summarise(values).mean, values)
-    return dots
+    by_tasks = {
+        int(tasks): [100 * seed[field] for seed in seeds if seed[field] is not None]
+        for tasks, seeds in result["figures"][part]["scores"].items()
+    }
+    return {tasks: by_tasks[tasks] for tasks in sorted(by_tasks) if by_tasks[tasks]}
 
 
-def _draw_panel(axes: Axes, methods: dict[str, dict[int, Dot]]) -> None:
-    for number, (method, dots) in enumerate(methods.items()):
+def _draw_panel(axes: Axes, methods: dict[str, dict[int, list[float]]]) -> None:
+    for number, (method, by_tasks) in enumerate(methods.items()):
         color = COLORS[method]
-        if dots:
+        if by_tasks:
             axes.axhline(number, color=GUIDE, linewidth=0.8, zorder=0)
-        for order, (_, dot) in enumerate(sorted(dots.items())):
+        for order, seeds in enumerate(by_tasks.values()):
             # Side by side, the fewer tasks above: dots of one method would else lie on each other.
-            height = number + (order - (len(dots) - 1) / 2) * 0.34
-            axes.plot(dot.seeds, [height] * len(dot.seeds), color=color, linewidth=1.3, zorder=2)
-            axes.plot(dot.seeds, [height] * len(dot.seeds), "|", color=color, markersize=6, zorder=2)
+            height = number + (order - (len(by_tasks) - 1) / 2) * 0.34
+            axes.plot(seeds, [height] * len(seeds), color=color, linewidth=1.3, zorder=2)
+            axes.plot(seeds, [height] * len(seeds), "|", color=color, markersize=6, zorder=2)
             fill = color if order == 0 else WHITE
-            axes.plot(dot.mean, height, "o", color=color, markerfacecolor=fill, markersize=5.2, zorder=3)
+            axes.plot(np.mean(seeds), height, "o", color=color, markerfacecolor=fill, markersize=5.2, zorder=3)
     axes.set(xlim=(-2.5, 102.5), ylim=(len(methods) - 0.45, -0.55), xticks=(0, 50, 100), yticks=())
     axes.tick_params(axis="x", length=0, labelsize=7.5, colors=INK)
     axes.grid(axis="x", color=GUIDE, linewidth=0.6)
@@ -200,55 +192,33 @@ def _name_rows(row: Any, methods: list[str], world: str) -> None:
     first.tick_params(axis="y", length=0, labelsize=9, pad=8)
     for number, label in enumerate(first.get_yticklabels()):
         label.set(color=COLORS[methods[number]], fontweight="bold")
-    first.annotate(
-        world,
-        (0, 1),
-        xycoords="axes fraction",
-        xytext=(-8, 6),
-        textcoords="offset points",
-        ha="right",
-        fontsize=11.5,
-        fontweight="bold",
-        color=INK,
-    )
+    above = {"xycoords": "axes fraction", "xytext": (-8, 6), "textcoords": "offset points", "ha": "right"}
+    first.annotate(world, (0, 1), **above, fontsize=11.5, fontweight="bold", color=INK)
 
 
-def _explain(figure: Figure, tasks: list[int]) -> None:
-    from matplotlib.lines import Line2D
+def panels_of(result: dict[str, Any]) -> dict[str, dict[str, tuple[Curve, Curve]]]:
+    """Returns steps and success of each agent by panel, such as "grid-visit, 3 tasks, dense".
 
-    fills = [INK if order == 0 else WHITE for order in range(len(tasks))]
-    marks = [Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor=fill) for fill in fills]
-    words = [f"{count} tasks" + (", as in training" if order == 0 else "") for order, count in enumerate(tasks)]
-    figure.legend(marks, words, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=9, labelcolor=INK)
-
-
-class Curve(NamedTuple):
-    """Learning curve of one kind of agent in one panel."""
-
-    steps: NDArray[np.float64]
-    success: NDArray[np.float64]
-    """Per cent of episodes solved, one row per seed, one column per entry of `steps`; NaN where no episode ended."""
-
-
-def panels_of(result: dict[str, Any]) -> dict[str, dict[str, Curve]]:
-    """Returns each agent's curve by panel, such as "grid-visit, 3 tasks, dense"; parts are named "panel: agent"."""
-    panels: dict[str, dict[str, Curve]] = {}
+    Success is the per cent of episodes solved, a row per seed; NaN where no episode ended.
+    """
+    panels: dict[str, dict[str, tuple[Curve, Curve]]] = {}
     for name, part in result["figures"].items():
         panel, agent = name.split(": ", 1)
         success = np.array(part["curve"]["success"], float)  # None, where no episode has ended, is not a number
-        panels.setdefault(panel, {})[agent] = Curve(np.array(part["curve"]["steps"], float), 100 * success)
+        panels.setdefault(panel, {})[agent] = np.array(part["curve"]["steps"], float), 100 * success
     return panels
 
 
-def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Averages each point with its neighbours, as many on either side: a curve that rises does not begin too high.
+def smooth(values: Curve) -> Curve:
+    """Averages each point with its neighbour on either side, which the first and the last one lack and do without.
 
     NaN stays NaN, and is left out of the means of its neighbours.
     """
-    last = len(values) - 1
-    reaches = [min(REACH, i, last - i) for i in range(last + 1)]
-    around = [values[i - reach : i + reach + 1] for i, reach in enumerate(reaches)]
-    return np.array([np.nan if np.isnan(own) else np.nanmean(row) for own, row in zip(values, around, strict=True)])
+    smoothed = values.copy()
+    for i in range(1, len(values) - 1):
+        if not np.isnan(values[i]):
+            smoothed[i] = np.nanmean(values[i - 1 : i + 2])
+    return smoothed
 
 
 def draw_curves(result: dict[str, Any]) -> Figure:
@@ -262,7 +232,16 @@ def draw_curves(result: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(2.6 * num_columns, 2.1 * num_rows + 0.5), dpi=150, facecolor=WHITE, layout="constrained")
     grid = figure.subplots(num_rows, num_columns, squeeze=False, sharey=True).ravel()
     for axes, (panel, curves) in zip(grid, panels.items(), strict=False):
-        _draw_agents_panel(axes, panel, curves)
+        for agent, (steps, success) in curves.items():
+            for seed in success:
+                axes.plot(steps / 1e6, seed, color=COLORS[agent], alpha=0.25, linewidth=0.8)
+                axes.plot(steps / 1e6, smooth(seed), color=COLORS[agent], linewidth=1.4)
+        axes.set_title(panel, fontsize=9, color=INK)
+        axes.set(ylim=(-3, 103), yticks=(0, 50, 100))
+        axes.set_xlabel("million steps", fontsize=7.5, color=INK)
+        axes.tick_params(length=0, labelsize=7.5, colors=INK)
+        axes.grid(color=GUIDE, linewidth=0.6)
+        axes.spines[:].set_visible(False)
     for axes in grid[::num_columns]:
         axes.set_ylabel("episodes solved, %", fontsize=7.5, color=INK)
     for axes in grid[len(panels) :]:
@@ -271,16 +250,3 @@ def draw_curves(result: dict[str, Any]) -> Figure:
     lines = [Line2D([], [], color=COLORS[agent], linewidth=2) for agent in agents]
     figure.legend(lines, agents, loc="outside lower center", ncols=len(agents), frameon=False, fontsize=9)
     return figure
-
-
-def _draw_agents_panel(axes: Axes, panel: str, curves: dict[str, Curve]) -> None:
-    for agent, curve in curves.items():
-        for seed in curve.success:
-            axes.plot(curve.steps / 1e6, seed, color=COLORS[agent], alpha=0.25, linewidth=0.8)
-            axes.plot(curve.steps / 1e6, smooth(seed), color=COLORS[agent], linewidth=1.4)
-    axes.set_title(panel, fontsize=9, color=INK)
-    axes.set(ylim=(-3, 103), yticks=(0, 50, 100))
-    axes.set_xlabel("million steps", fontsize=7.5, color=INK)
-    axes.tick_params(length=0, labelsize=7.5, colors=INK)
-    axes.grid(color=GUIDE, linewidth=0.6)
-    axes.spines[:].set_visible(False)

@@ -1,23 +1,26 @@
-"""Runs several parts at once, each in a process of its own: one alone leaves most of a large accelerator idle.
+"""Runs the parts of studies in their folders, in this process or several at once in processes of their own.
 
-`python -m experiments.paper.jobs STUDY PART SCALE WORK` is the process of one part. It stops, with all saved, at the
-end of its standard input, which comes too when the process that started it is killed.
+One process alone leaves most of a large accelerator idle. `python -m experiments.paper.jobs STUDY PART SCALE WORK` is
+the process of one part. It stops, with all saved, at the end of its standard input, which comes too when the process
+that started it is killed.
 """
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from compile_il.cli.console import user_errors
+from compile_il.data.files import write_atomically
 from compile_il.training.loop import StopRequest
-from experiments.paper.parts import Part, Scale, read_done, run_part
-from experiments.paper.run import add_seconds, part_folder, seconds_had, trained_folder
-from experiments.paper.studies import StudyName, make_study
+from experiments.paper.parts import Part, Say, Scale, read_done, run_part
+from experiments.paper.studies import Study, StudyName, make_study
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at the processes."""
@@ -25,68 +28,96 @@ REPEAT_SECONDS = 30.0
 """Seconds after which an interruption is sent again: one that comes in a collection of garbage is lost."""
 INTERRUPTED = 130
 """Exit status of a part that has saved what it had."""
-CHECKOUT = Path(__file__).parents[2]
-"""Folder that holds the package `experiments`."""
+SECONDS_FILE = "seconds.txt"
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Job:
-    """Part of a study that runs in a process of its own."""
+    """Part of a study at its place in the folder of all work."""
 
     study: StudyName
     part: Part
     scale: Scale
     work: Path
-    share: float = 0.0
-    """Seconds of this run, of a machine that may run other jobs beside it."""
-    clock: float = 0.0
-    """Seconds of this run by the clock."""
 
     @property
     def folder(self) -> Path:
-        """Folder of the part."""
-        return part_folder(self.work, self.scale, self.study, self.part.name)
+        """Folder of the part; hyphens stand for what some file systems do not take."""
+        return self.work / self.scale / self.study / re.sub(r"[^A-Za-z0-9.]+", "-", self.part.name)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the part has a result."""
+        return read_done(self.folder, self.part) is not None
+
+    def run(self, say: Say) -> dict[str, Any]:
+        """Runs the part; all of a scale share checkpoints, since some need the same models."""
+        return run_part(self.part, self.folder, say, trained=self.work / self.scale / "trained")
+
+    def run_counted(self, say: Say) -> dict[str, Any]:
+        """Runs the part with the machine to itself, and counts its time unless it is killed."""
+        self.add_seconds()  # which complains before the work, not after it
+        began = time.monotonic()
+        try:
+            return self.run(say)
+        finally:
+            self.add_seconds(time.monotonic() - began)
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Starts the process, out of reach of the terminal's Ctrl-C, which would come twice."""
+        """Starts a process for the part, out of reach of the terminal's Ctrl-C, which would come twice."""
+        command = [sys.executable, "-m", "experiments.paper.jobs"]
+        command += [self.study, self.part.name, self.scale, str(self.work)]
         # Each would take most of the accelerator's memory beforehand.
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
-        variables["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        what = [self.study, self.part.name, self.scale, str(self.work)]
-        command = [sys.executable, "-m", "experiments.paper.jobs", *what]
         return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
 
+    def add_seconds(self, seconds: float = 0.0) -> float:
+        """Adds to the recorded time of all runs of the part, and returns it.
 
-def jobs_left(names: tuple[StudyName, ...], scale: Scale, work: Path) -> list[Job]:
-    """Returns the jobs of the studies that are not done yet."""
-    every = [Job(name, part, scale, work) for name in names for part in make_study(name, scale).parts]
-    left = [job for job in every if read_done(job.folder, job.part) is None]
-    for job in left:
-        seconds_had(job.folder)  # which complains where it cannot be added to, before anything is started
-    return left
+        Parts that run at the same time count their shares of the machine's time, which add up to the time it was used.
+        """
+        path = self.folder / SECONDS_FILE
+        try:
+            total = seconds + (float(path.read_text()) if path.exists() else 0.0)
+        except ValueError as error:
+            raise ValueError(
+                f"{path} does not hold the time that the part took: it is damaged. Delete it to go on; the time until "
+                "now will be missing from the part's wall time. Or delete its folder, to run the part anew."
+            ) from error
+        if seconds:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with write_atomically(path) as temporary:
+                temporary.write_text(f"{total}\n")
+        return total
+
+
+def jobs_of(study: Study, scale: Scale, work: Path) -> list[Job]:
+    """Returns a job for each part of a study."""
+    return [Job(study.name, part, scale, work) for part in study.parts]
 
 
 def run_several(jobs: list[Job], at_once: int) -> None:
     """Runs all jobs, at most `at_once` at a time; Ctrl-C lets each save what it has."""
     waiting, running, failed = list(jobs), dict[Job, "subprocess.Popen[bytes]"](), list[str]()
-    last = time.monotonic()
+    for job in waiting:
+        job.add_seconds()  # which complains of a damaged record before anything is started
+    shares, last = dict.fromkeys(jobs, 0.0), time.monotonic()
     with StopRequest() as request:
         while running or (waiting and not request.requested):
             if request.requested:
                 for process in running.values():
                     _close_input(process)  # which stops it
-            elif len(running) < at_once and (job := next_job(waiting, list(running))):
-                waiting.remove(job)
-                running[job] = job.start()
+            elif len(running) < at_once and (ready := next_job(waiting, list(running))):
+                waiting.remove(ready)
+                running[ready] = ready.start()
             time.sleep(POLL_SECONDS)
             last, before = time.monotonic(), last
             for job in running:
-                job.share += (last - before) / len(running)
-                job.clock += last - before
+                shares[job] += (last - before) / len(running)
             for job in [job for job, process in running.items() if process.poll() is not None]:
                 process = running.pop(job)
                 _close_input(process)
-                add_seconds(job.folder, job.share, job.clock)
+                job.add_seconds(shares[job])
                 if process.returncode not in (0, INTERRUPTED):
                     failed.append(job.part.name)
     if request.requested:
@@ -108,19 +139,15 @@ def _close_input(process: "subprocess.Popen[bytes]") -> None:
 
 def main(study: StudyName, name: str, scale: Scale, work: Path) -> None:
     """Runs one part in this process until it is done, or until standard input ends."""
-
-    def say(words: str) -> None:
-        print(f"{study}, {words}", flush=True)
-
-    part = next(part for part in make_study(study, scale).parts if part.name == name)
+    job = next(job for job in jobs_of(make_study(study, scale), scale, work) if job.part.name == name)
     try:
         threading.Thread(target=_interrupt_at_end_of_input, daemon=True).start()
         with user_errors(f"{study}, {name}: "):
-            run_part(part, part_folder(work, scale, study, name), say, trained=trained_folder(work, scale))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption from here on would end in a traceback
+            job.run(lambda words: print(f"{study}, {words}", flush=True))
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption from here on would end in a traceback
 
 
 def _interrupt_at_end_of_input() -> None:

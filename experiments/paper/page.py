@@ -7,7 +7,6 @@ without a result file are left out. What the page says besides numbers is in `pa
 have its name, and where they are on what one version of the program measured, its commit too.
 """
 
-import dataclasses
 import json
 import os
 import re
@@ -21,52 +20,48 @@ from compile_il.config import Config
 from compile_il.data.files import write_atomically
 from compile_il.evaluation.results import RESULTS, interval, spread
 from experiments.paper.figures import pictures_of, save_picture
-from experiments.paper.studies import TITLES, PaperName
+from experiments.paper.studies import PaperName
 from experiments.paper.tables import interval_cells, methods_tables, study_cells
 from experiments.tables.markdown import markdown_table
 
 _MARKS_AND_TEXTS = re.split(r"<!-- (.+) -->\n", Path(__file__).with_name("page.md").read_text())[1:]
 TEXTS = {mark: text.strip() + "\n" for mark, text in zip(_MARKS_AND_TEXTS[::2], _MARKS_AND_TEXTS[1::2], strict=True)}
 """Texts of the page by section: the introduction, the one to the table of all methods, and notes on studies."""
-CLASSIC = "classic.json"
-"""Name of the result file of classic methods."""
-AT_ONCE = 1.05
-"""Average number of parts that ran at the same time from which on it is worth saying."""
+HEADINGS: dict[PaperName, str] = {
+    "table1": "Table 1. Reacher: where one target has been reached",
+    "table2": "Table 2. Reacher, Gaussian codes",
+    "table3": "Table 3. Reacher: number of segments and temperature",
+    "figure4": "Figure 4. Grid worlds",
+    "figure5": "Figure 5. Agents that learn with skills",
+    "figure7": "Figure 7. Grid worlds, Gaussian codes",
+    "qualitative": "Qualitative results. Skills at work",
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class Page:
-    """Write a page of the paper's tables and figures, with our results beside the paper's."""
+def write_page(page: Annotated[Path, tyro.conf.Positional], results: Path = RESULTS) -> None:
+    """Writes a page of the paper's tables and figures, with our results beside the paper's.
 
-    page: Annotated[Path, tyro.conf.arg(metavar="PAGE"), tyro.conf.Positional]
-    """The Markdown file to write; pictures go to images/ beside it."""
-    results: Path = RESULTS
-    """Folder of the result files."""
-
-    def write(self) -> None:
-        """Draws the pictures, then writes the text."""
-        studies = read_studies(self.results)
-        if not studies:
-            raise FileNotFoundError(f"There are no results in {self.results}: run python -m experiments.paper first.")
-        images = self.page.parent / "images"
-        images.mkdir(parents=True, exist_ok=True)
-        for name, result in studies.items():
-            for picture in pictures_of(result):
-                save_picture(picture, images, self.results / f"{name}.json")
-        with write_atomically(self.page) as temporary:
-            temporary.write_text(results_page(self.results, self.page))
+    Args:
+      page: the Markdown file to write; pictures go to images/ beside it.
+      results: folder of the result files.
+    """
+    studies = read_studies(results)
+    if not studies:
+        raise FileNotFoundError(f"There are no results in {results}: run python -m experiments.paper first.")
+    images = page.parent / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    for name, result in studies.items():
+        for picture in pictures_of(result):
+            save_picture(picture, images, results / f"{name}.json")
+    with write_atomically(page) as temporary:
+        temporary.write_text(results_page(results, page))
 
 
 def results_page(results: Path, page: Path) -> str:
-    """Returns the text of the page: a section for each study that has been run.
-
-    Args:
-      results: the folder of the result files.
-      page: the file that the text is meant for; links are relative to its folder.
-    """
+    """Returns the text of the page, a section for each study that has been run; links are relative to the page."""
     studies, folder = read_studies(results), os.path.relpath(results, page.parent)
     sections = [_section(name, result, folder) for name, result in studies.items()]
-    classic = _read(results / CLASSIC) if (results / CLASSIC).exists() else None
+    classic = _read(results / "classic.json") if (results / "classic.json").exists() else None
     if classic is not None:
         sections.append(_methods_section(classic, studies, folder))
     if len(studies) > 1:
@@ -94,33 +89,27 @@ def _section(name: PaperName, result: dict[str, Any], results: str) -> str:
         for picture in pictures_of(result)
     )
     cells = interval_cells(result)
-    intervals = "" if cells is None else _on_demand("95 % intervals", markdown_table(*cells))
+    intervals = "" if cells is None else _folded("95 % intervals", markdown_table(*cells))
     note = f"{words}\n\n" if (words := note_on(name, result)) else ""
-    made = _on_demand("How this was made", f"{provenance(result)} [{name}.json]({results}/{name}.json)\n")
-    return f"## {heading(name)}\n\n{images}{markdown_table(*study_cells(result))}\n{intervals}{note}{made}"
+    made = _folded("How this was made", f"{provenance(result)} [{name}.json]({results}/{name}.json)\n")
+    return f"## {HEADINGS[name]}\n\n{images}{markdown_table(*study_cells(result))}\n{intervals}{note}{made}"
 
 
 def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str, Any]], results: str) -> str:
     means, intervals = (methods_tables(classic, studies, show) for show in (spread, interval))
-    tables = [f"{world}:\n\n{means[world]}\n{_on_demand('95 % intervals', intervals[world])}" for world in means]
+    tables = [f"{world}:\n\n{means[world]}\n{_folded('95 % intervals', intervals[world])}" for world in means]
     made = (
         f"Of older methods each seed has its own training demonstrations. {_seeds_and_machines(classic)} "
-        f"[{CLASSIC}]({results}/{CLASSIC}) `python -m experiments.paper all` leaves older methods out: "
+        f"[classic.json]({results}/classic.json) `python -m experiments.paper all` leaves older methods out: "
         "`python -m experiments.paper classic` runs them. Networks: as in the sections above.\n"
     )
-    return "\n".join([f"## All methods\n\n{TEXTS['all methods']}", *tables, _on_demand("How this was made", made)])
+    return "\n".join([f"## All methods\n\n{TEXTS['all methods']}", *tables, _folded("How this was made", made)])
 
 
-def _on_demand(title: str, text: str) -> str:
+def _folded(title: str, text: str) -> str:
     """Returns a text folded away under a title that a reader can click."""
     # Without empty lines around it, a table would not be read as one.
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n\n"
-
-
-def heading(name: PaperName) -> str:
-    """Returns the heading of a section, such as "Table 1. Reacher ..."."""
-    number = name.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return f"{name.removesuffix(number).capitalize()} {number or 'results'}. {TITLES[name]}"
 
 
 def note_on(name: PaperName, result: dict[str, Any]) -> str:
@@ -131,22 +120,32 @@ def note_on(name: PaperName, result: dict[str, Any]) -> str:
 
 def provenance(result: dict[str, Any]) -> str:
     """Returns sentences on how a study was made: scale, seeds, hardware, commit and time."""
-    left = result["config"].get("not_run")
-    trainings = "; ".join(map(_training, longest_training(result).values()))
-    scale = f"Scale: {result['config']['scale']} ({trainings}). {_seeds_and_machines(result)}"
-    return f"Not run yet: {'; '.join(left)}. {scale}" if left else scale
+    longest: dict[str, dict[str, Any]] = {}  # settings of each engine, without the baseline LSTM surprisal
+    for part in result["config"]["parts"].values():
+        if not part["surprisal"]:
+            config = part["config"]
+            last = longest.setdefault(config["inference"], config)
+            longest[config["inference"]] = max(last, config, key=lambda one: int(one["num_iterations"]))
+    trainings = "; ".join(map(_training, longest.values()))
+    left = f"Not run yet: {'; '.join(names)}. " if (names := result["config"].get("not_run")) else ""
+    return f"{left}Scale: {result['config']['scale']} ({trainings}). {_seeds_and_machines(result)}"
+
+
+def _training(config: dict[str, Any]) -> str:
+    falls = f" that falls to zero in the last {100 * config['cooldown']:.0f} %" if config["cooldown"] else ""
+    digits = ", in bfloat16" if config["half_precision"] else ""
+    rate = f"at a rate of {config['learning_rate']:g}{falls}"
+    return f"{config['num_iterations']:,} iterations of {config['inference']} training {rate}{digits}"
 
 
 def _seeds_and_machines(result: dict[str, Any]) -> str:
-    """Returns sentences on seeds, hardware, the commits that scored and, where these are others, trained, and time."""
+    """Returns sentences on seeds, hardware, commits and time."""
     first, *others = result["seeds"]
     parts = result["figures"].values()
-    trained = _distinct(commit for part in parts for commit in part.get("trained_by", []))
     return (
         f"{f'Seeds: {first} to {others[-1]}' if others else f'Seed: {first}'}. "
         f"Hardware: {_distinct(machine(part['hardware']) for part in parts)}. "
-        f"Commit: {_distinct(part['commit'] for part in parts)}{f', of training {trained}' if trained else ''}. "
-        f"{time_taken(result)}"
+        f"Commit: {_distinct(part['commit'] for part in parts)}. {time_taken(result)}"
     )
 
 
@@ -163,24 +162,6 @@ def machine(hardware: dict[str, Any]) -> str:
     return f"{'one' if count == 1 else count} {hardware['device']}"
 
 
-def longest_training(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the settings of the longest training of each engine; the baseline LSTM surprisal is left out."""
-    longest: dict[str, dict[str, Any]] = {}
-    for part in result["config"]["parts"].values():
-        if not part["surprisal"]:
-            config = part["config"]
-            last = longest.setdefault(config["inference"], config)
-            longest[config["inference"]] = max(last, config, key=lambda one: int(one["num_iterations"]))
-    return longest
-
-
-def _training(config: dict[str, Any]) -> str:
-    falls = f" that falls to zero in the last {100 * config['cooldown']:.0f} %" if config["cooldown"] else ""
-    digits = ", in bfloat16" if config["half_precision"] else ""
-    rate = f"at a rate of {config['learning_rate']:g}{falls}"
-    return f"{config['num_iterations']:,} iterations of {config['inference']} training {rate}{digits}"
-
-
 def duration(seconds: float) -> str:
     """Returns a time in words, such as "42 s", "12 min" or "3 h 5 min"."""
     if seconds < 90:
@@ -190,18 +171,15 @@ def duration(seconds: float) -> str:
 
 
 def time_taken(result: dict[str, Any]) -> str:
-    """Returns sentences on wall time and training time, and where models ran at once, on why these differ."""
-    parts, wall, training = result["figures"].values(), result["wall_time"], training_seconds(result)
-    at_once = sum(part.get("clock_time", part["wall_time"]) for part in parts) / max(wall, 1e-9)
-    # Older files do not say it; that training exceeds the wall time does.
-    shared = at_once > AT_ONCE if all("clock_time" in part for part in parts) else training > wall
-    if not shared:
+    """Returns sentences on wall time and training time, and on why the second is longer where models ran at once."""
+    wall, training = result["wall_time"], training_seconds(result)
+    if training <= wall:
         return f"Wall time: {duration(wall)}{f', of training {duration(training)}' if training else ''}."
-    together = f" with {at_once:.1f} models at once" if at_once > AT_ONCE else ""
-    place = "machine" if any(part["hardware"]["platform"] == "cpu" for part in parts) else "accelerator"
-    took = f"; by the clock of each, training took {duration(training)} in sum" if training else ""
-    shares = f"Models shared one {place}, and this is the sum of their shares of its time{took}."
-    return f"Wall time: {duration(wall)}{together}. {shares}"
+    on_cpu = any(part["hardware"]["platform"] == "cpu" for part in result["figures"].values())
+    return (
+        f"Wall time: {duration(wall)}. Models shared one {'machine' if on_cpu else 'accelerator'}, and this is the sum "
+        f"of their shares of its time; by the clock of each, training took {duration(training)} in sum."
+    )
 
 
 def training_seconds(result: dict[str, Any]) -> float:
@@ -247,4 +225,4 @@ def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | N
 
 
 if __name__ == "__main__":
-    tyro.cli(Page).write()
+    tyro.cli(write_page)

@@ -17,7 +17,7 @@ from compile_il.config import TEST_SEED, Config
 from compile_il.data.files import write_atomically
 from compile_il.data.segment_counts import CountWarning
 from compile_il.evaluation.evaluate import Evaluation, evaluate, true_counts
-from compile_il.evaluation.results import commit, hardware
+from compile_il.evaluation.results import UNKNOWN_COMMIT, commit, hardware
 from compile_il.model.model import DivergedError, Model
 from compile_il.training.checkpoints import Checkpoints
 from compile_il.training.loop import StopRequest, TrainingLoop
@@ -81,8 +81,12 @@ class Part:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the part as plain values for JSON, its settings resolved, with the seed of its test levels."""
-        plain = {"config": _resolved(self.config), "test_tasks": list(self.test_tasks), "test_seed": TEST_SEED}
-        return dataclasses.asdict(self) | plain
+        config = self.config.resolved().to_json()
+        return dataclasses.asdict(self) | {
+            "config": config,
+            "test_tasks": list(self.test_tasks),
+            "test_seed": TEST_SEED,
+        }
 
     @property
     def needs_models(self) -> bool:
@@ -97,10 +101,7 @@ class Part:
     @property
     def training_hash(self) -> str:
         """Short hash of world and settings; parts with equal hashes share checkpoints, and differ in scoring alone."""
-        return hash_of({"world": self.world, "config": _resolved(self.config)})
-
-    def check_libraries(self) -> None:
-        """Raises an error if a library is missing that only parts of this kind need."""
+        return hash_of({"world": self.world, "config": self.config.resolved().to_json()})
 
     def at_scale(self, scale: Scale) -> Self:
         """Returns the same part with the scale's sizes and training."""
@@ -113,12 +114,9 @@ class Part:
         return dataclasses.replace(self, config=config)
 
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
-        """Scores the models by number of tasks, as plain values; where training diverged, each score is None.
+        """Scores the models of all seeds by number of tasks, as plain values; each None where training diverged.
 
-        Args:
-          models: one for each seed; empty if the part needs none.
-          folder: the part's own, for what has to survive an interruption.
-          say: function that prints a line about the progress.
+        What has to survive an interruption of it may be written to the folder.
         """
         scores: dict[str, list[dict[str, Any]]] = {}
         for tasks in self.test_tasks:
@@ -148,19 +146,10 @@ def hash_of(what: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _resolved(config: Config) -> dict[str, Any]:
-    """Returns resolved settings as result files hold them, with a field that files have had from the first."""
-    return config.resolved().to_json() | {"counts_told": False}
-
-
 def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None) -> dict[str, Any]:
     """Returns the result of a part: read, if it is done; else trained from the last checkpoint on, and measured.
 
-    Args:
-      part: what to train and to measure.
-      folder: for the result, of this part alone.
-      say: function that prints a line about the progress.
-      trained: a folder for checkpoints, shared by parts that train the same; the part's own if None.
+    The result is kept in the part's own folder; checkpoints in `trained`, which parts that train the same may share.
     """
     version = commit()  # before anything is run: the files may change meanwhile
     if (done := read_done(folder, part)) is not None:
@@ -168,8 +157,8 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
         say(f"{part.name}: done before{other}")
         return done
     folder.mkdir(parents=True, exist_ok=True)
-    models, training = train(part, trained or folder, say) if part.needs_models else ([], {"training_seconds": 0.0})
-    about = {"part": part.to_json(), "commit": version, "hardware": hardware()}
+    about = {"part": part.to_json(), "commit": version, "hardware": hardware(), "training_seconds": 0.0}
+    models, training = train(part, trained or folder, say) if part.needs_models else ([], {})
     done = about | training | part.measure(models, folder, say)
     with write_atomically(folder / RESULT_FILE) as temporary:
         temporary.write_text(json.dumps(done, indent=2) + "\n")
@@ -178,16 +167,15 @@ def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None)
 
 def read_done(folder: Path, part: Part) -> dict[str, Any] | None:
     """Returns the result of the same part with the same settings; None if the folder holds none that can be read."""
-    with contextlib.suppress(OSError, ValueError):
-        done = json.loads((folder / RESULT_FILE).read_text())
-        whole = isinstance(done, dict) and done.keys() >= {"part", "commit", "hardware"}
-        if whole and done["part"] == part.to_json():
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        done: dict[str, Any] = json.loads((folder / RESULT_FILE).read_text())
+        if done.keys() >= {"part", "commit", "hardware"} and done["part"] == part.to_json():
             return done
     return None
 
 
 def train(part: Part, trained: Path, say: Say) -> tuple[list[Model], dict[str, Any]]:
-    """Returns the models of all seeds, trained from the last checkpoint on, and time and commits of their training.
+    """Returns the models of all seeds, trained from the last checkpoint on, with time and commits of their training.
 
     Ctrl-C saves a checkpoint and stops.
     """
@@ -213,16 +201,16 @@ def train(part: Part, trained: Path, say: Say) -> tuple[list[Model], dict[str, A
         state, outputs = trainer.place(last.state), RunOutputs(checkpoints)
         run = TrainingLoop(state, last.iteration, last.seconds, request, outputs)
         models = run.train(total, trainer.step, report, trainer.models)
-    by_others = {"trained_by": commits} if set(commits) != {commit()} else {}
-    return models, {"training_seconds": round(run.seconds, 2), **by_others}
+    all_commits = ", ".join(dict.fromkeys([*commits, commit()]))  # this one scores, whoever trained
+    return models, {"training_seconds": round(run.seconds, 2), "commit": all_commits}
 
 
 def _sign(folder: Path, *, begun: bool, done: bool) -> list[str]:
     """Returns the commits that train the checkpoints of a folder, and records this one beside earlier ones."""
     path = folder / COMMITS_FILE
-    commits = (path.read_text().split() if path.exists() else ["unknown"]) if begun else []
+    commits = (path.read_text().split() if path.exists() else [UNKNOWN_COMMIT]) if begun else []
     if not done and commit() not in commits:
         commits.append(commit())
         with write_atomically(path) as temporary:
-            temporary.write_text("\n".join(commits) + "\n")
+            temporary.write_text("\n".join(commits))
     return commits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,14 +95,6 @@ def _title(axes: Axes, number: int, note: str, *, bold: bool = False) -> None:
     axes.set_title(note, loc="right", fontsize=7.5, color=INK if bold else FAINT, fontweight=weight)
 
 
-class SegmentRow(NamedTuple):
-    """How much the steps of the demonstration belong to each segment, for one model at one time of its training."""
-
-    method: str
-    when: str
-    shares: NDArray[np.floating]
-
-
 def draw_segments(result: dict[str, Any]) -> Figure:
     """Draws how much each step of one demonstration belongs to each segment: a column per step, a panel per model."""
     from matplotlib.figure import Figure
@@ -111,27 +103,28 @@ def draw_segments(result: dict[str, Any]) -> Figure:
     shown = next(iter(result["figures"].values()))["portrait"]["segments"]
     figure = Figure(figsize=(9.2, 0.75 + 0.78 * len(rows)), dpi=150, facecolor=WHITE, layout="constrained")
     panels = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, row in zip(panels, rows, strict=True):
-        _draw_shares(axes, row.shares, shown["boundaries"])
-        words = f"{row.method}\n{row.when}"
+    for axes, (words, shares) in zip(panels, rows, strict=True):
+        _draw_shares(axes, shares, shown["boundaries"])
         axes.set_ylabel(words, rotation=0, ha="right", va="center", fontsize=9, color=INK, labelpad=8)
-    _mark_tasks(panels[0], shown["tasks"], shown["boundaries"], rows[0].shares.shape[1])
+    ends = [0, *shown["boundaries"], rows[0][1].shape[1]]
+    for task, start, end in zip(shown["tasks"], ends[:-1], ends[1:], strict=True):
+        words, place = f"pick up {OBJECT_NAMES[task]}", ((start + end) / 2, 1.12)
+        panels[0].text(*place, words, ha="center", va="bottom", fontsize=9, color=INK, fontweight="bold")
     panels[-1].set_xlabel("step of the demonstration; lines are its true boundaries", fontsize=9, color=INK)
     panels[-1].tick_params(axis="x", length=0, labelsize=8, colors=INK)
     return figure
 
 
-def segment_rows(result: dict[str, Any]) -> list[SegmentRow]:
-    """Returns a row for each method early and late in training; of relaxed boundaries, q before a sample from it."""
+def segment_rows(result: dict[str, Any]) -> list[tuple[str, NDArray[np.floating]]]:
+    """Returns label and shares of each method early and late in training; of relaxed boundaries q, then a sample."""
     rows = []
     figures = result["figures"]
     for name in sorted(figures, key=lambda name: (name.split(", ")[0], not name.endswith("early"))):
         steps = result["config"]["parts"][name]["config"]["num_iterations"]
-        segments = figures[name]["portrait"]["segments"]
-        when = f"{steps:,} iteration{'s' if steps > 1 else ''}"
-        rows.append(SegmentRow(name.split(", ")[0], when, np.array(segments["probs"])))
-        if "sample" in segments:
-            rows.append(SegmentRow(name.split(", ")[0], f"{when}, a sample", np.array(segments["sample"])))
+        words = f"{name.split(', ')[0]}\n{steps:,} iteration{'s' if steps > 1 else ''}"
+        for kind, more in (("probs", ""), ("sample", ", a sample")):
+            if kind in (segments := figures[name]["portrait"]["segments"]):
+                rows.append((words + more, np.array(segments[kind])))
     return rows
 
 
@@ -147,11 +140,3 @@ def _draw_shares(axes: Axes, shares: NDArray[np.floating], boundaries: list[int]
     axes.set(xlim=(0, num_steps), ylim=(0, 1), yticks=(), xticks=range(0, num_steps + 1, 2))
     axes.tick_params(axis="x", length=0)
     axes.spines[:].set_visible(False)
-
-
-def _mark_tasks(axes: Axes, tasks: list[int], boundaries: list[int], num_steps: int) -> None:
-    """Writes each task above its true segment."""
-    ends = [0, *boundaries, num_steps]
-    for task, start, end in zip(tasks, ends[:-1], ends[1:], strict=True):
-        words = f"pick up {OBJECT_NAMES[task]}"
-        axes.text((start + end) / 2, 1.12, words, ha="center", va="bottom", fontsize=9, color=INK, fontweight="bold")

@@ -5,18 +5,18 @@ A skill runs in the grid world until its termination probability exceeds 0.5, or
 
 import dataclasses
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from compile_il.config import TEST_SEED
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
-from compile_il.evaluation.execute import run_codes
+from compile_il.evaluation.execute import Execution, run_codes
 from compile_il.inference.exact.engine import make_priors, map_batch
 from compile_il.inference.exact.likelihood import end_probs, forward
 from compile_il.inference.exact.segment_scores import Priors, SegmentScores, point_mass
@@ -28,7 +28,7 @@ from compile_il.model.model import Model
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
 from compile_il.worlds.drawing import grid_text
-from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridLevel, GridWorld
+from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWorld
 from compile_il.worlds.world import key_of
 from experiments.paper.parts import Part, Say, Scale
 
@@ -50,7 +50,7 @@ class DrawnPart(Part):
     """Whether the model is looked at early in training, for its soft segments alone."""
 
     def at_scale(self, scale: Scale) -> Self:
-        """Returns the same part with the scale's sizes; one model is enough to look at."""
+        """Trains one model, which is enough to look at."""
         sized = super().at_scale(scale)
         # So early the rate has not begun to fall: these are the very first steps of it.
         few = max(sized.config.num_iterations // EARLY, 1)
@@ -133,30 +133,13 @@ def posterior_segments(scores: SegmentScores) -> Float[Array, "M T"]:
     return jnp.maximum(reached[:, :-1] - reached[:, 1:], 0.0)[:-1].T
 
 
-class SkillRun(NamedTuple):
-    """What one skill did, from the start of a level until it stopped or the episode was over."""
-
-    cells: Int[Array, " times"]
-    """Cell of the player at each time, row * size + column; it stands still from the end on."""
-    num_steps: Int[Array, ""]
-    stopped: Bool[Array, ""]
-    """Whether the skill ended by itself; else the episode ended first."""
-    taken: Bool[Array, " num_objects"]
-    """Which objects were picked up."""
-
-
 @eqx.filter_jit
-def run_on_levels(skills: Actor, world: GridWorld, levels: Any, skill: Int[Array, ""]) -> SkillRun:
+def run_on_levels(skills: Actor, world: GridWorld, levels: Any, skill: Int[Array, ""]) -> Execution:
     """Runs one skill on each level.
 
     In a world of one pick-up the first object that is taken ends the episode, whichever it is.
     """
-
-    def run_on(level: GridLevel) -> SkillRun:
-        run = run_codes(skills, world, level, skill[None], jnp.array(1))
-        return SkillRun(run.states.player, run.num_steps, run.num_done == 1, ~run.states.present[-1])
-
-    return jax.vmap(run_on)(levels)
+    return jax.vmap(lambda level: run_codes(skills, world, level, skill[None], jnp.array(1)))(levels)
 
 
 def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
@@ -172,8 +155,7 @@ def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
     skills = []
     for skill in range(model.config.num_skills):
         runs = jax.tree.map(np.asarray, run_on_levels(model.skills, world, levels, jnp.asarray(skill)))
-        example, counted = (jax.tree.map(lambda leaf, rows=rows: leaf[rows], runs) for rows in (0, slice(1, None)))
-        skills.append(describe_run(example, drawn.object_cells[chosen]) | describe_runs(counted, world.size))
+        skills.append(describe_runs(runs, np.asarray(drawn.object_cells[chosen]), world.size))
     demo = demos[chosen : chosen + 1]
     return {
         "level": grid_text(demo.observations[0][0]).splitlines(),
@@ -184,24 +166,20 @@ def portray_skills(model: Model, name: str, num_levels: int) -> dict[str, Any]:
     }
 
 
-def describe_run(run: SkillRun, object_cells: Int[Array, " num_objects"]) -> dict[str, Any]:
-    """Describes one run: the cells walked over, whether the skill ended it, and the cell of what was picked up."""
-    taken = np.asarray(object_cells)[np.asarray(run.taken)]
-    return {
-        "path": np.asarray(run.cells)[: int(run.num_steps) + 1].tolist(),
-        "stopped": bool(run.stopped),
-        "taken": int(taken[0]) if len(taken) else None,
-    }
+def describe_runs(runs: Execution, object_cells: Int[np.ndarray, " objects"], size: int) -> dict[str, Any]:
+    """Describes the first run of a skill: its path and what it took; of the others, how many stop, where, and when.
 
-
-def describe_runs(runs: SkillRun, size: int) -> dict[str, Any]:
-    """Describes many runs: how many the skill ended, how many of these with something picked up, where, and when."""
-    stopped = np.asarray(runs.stopped)
-    cells = np.asarray(runs.cells)[stopped, -1]
-    steps = np.asarray(runs.num_steps)[stopped]
+    A cell is row * size + column.
+    """
+    cells, steps, stopped = runs.states.player, runs.num_steps, runs.num_done == 1
+    taken = ~runs.states.present[:, -1]
+    counted = np.flatnonzero(stopped[1:]) + 1
     return {
-        "num_stopped": int(stopped.sum()),
-        "num_stopped_with_object": int((stopped & np.asarray(runs.taken).any(axis=1)).sum()),
-        "mean_steps": round(float(steps.mean()), 2) if len(steps) else None,
-        "terminations": np.bincount(cells, minlength=size * size).tolist(),
+        "path": cells[0, : steps[0] + 1].tolist(),
+        "stopped": bool(stopped[0]),
+        "taken": int(object_cells[taken[0]][0]) if taken[0].any() else None,
+        "num_stopped": len(counted),
+        "num_stopped_with_object": int(taken[counted].any(axis=1).sum()),
+        "mean_steps": round(float(steps[counted].mean()), 2) if len(counted) else None,
+        "terminations": np.bincount(cells[counted, -1], minlength=size * size).tolist(),
     }

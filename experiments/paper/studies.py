@@ -1,11 +1,12 @@
 """Lists the models, or other methods, that each table and figure of the paper needs, at three scales."""
 
 import dataclasses
+import itertools
 from typing import Any, Literal, get_args
 
 from compile_il.baselines import surprisal_settings, vae_bc_settings
 from compile_il.config import Config
-from compile_il.rl.config import AgentConfig, AgentKind
+from compile_il.rl.config import AgentConfig
 from compile_il.worlds.world import Reward
 from experiments.paper.agents import AgentPart
 from experiments.paper.classic import ClassicPart, Method
@@ -13,19 +14,8 @@ from experiments.paper.parts import PAPER_SIZES, Part, Scale
 from experiments.paper.portraits import DrawnPart
 
 PaperName = Literal["table1", "table2", "table3", "figure4", "figure5", "figure7", "qualitative"]
-"""Name of a table or a figure of the paper."""
 StudyName = Literal[PaperName, "classic"]
 """Name of a study: a table or a figure of the paper, or `classic`, methods without networks."""
-TITLES: dict[StudyName, str] = {
-    "table1": "Reacher: where one target has been reached",
-    "table2": "Reacher, Gaussian codes",
-    "table3": "Reacher: number of segments and temperature",
-    "figure4": "Grid worlds",
-    "figure5": "Agents that learn with skills",
-    "figure7": "Grid worlds, Gaussian codes",
-    "qualitative": "Skills at work",
-    "classic": "Older methods",
-}
 VISIT_SKILLS = 32
 """Number of skills of agents on grid-visit, of either engine, where the paper has 10. In a trial of the exact engine,
 one call of the best of 10 skills arrived at 96 % of all things, of 32 at 99 %."""
@@ -41,17 +31,11 @@ class Study:
     """A table or a figure of the paper, or the comparison of classic methods, with the parts that it needs."""
 
     name: StudyName
-    title: str
     parts: tuple[Part, ...]
-
-    @property
-    def num_seeds(self) -> int:
-        """Number of models, or agents, of each part."""
-        return self.parts[0].num_seeds
 
 
 def make_study(name: StudyName, scale: Scale) -> Study:
-    """Returns a table or a figure with the parts that it needs, sized for a scale."""
+    """Returns a study with its parts sized for a scale."""
     parts = {
         "table1": _reacher("categorical"),
         "table2": _reacher("gaussian"),
@@ -62,7 +46,7 @@ def make_study(name: StudyName, scale: Scale) -> Study:
         "qualitative": _portraits(),
         "classic": _classic(),
     }[name]
-    return Study(name, TITLES[name], tuple(part.at_scale(scale) for part in parts))
+    return Study(name, tuple(part.at_scale(scale) for part in parts))
 
 
 def relaxed(world: str, **settings: Any) -> Config:
@@ -88,21 +72,18 @@ def _reacher(codes: Literal["categorical", "gaussian"]) -> list[Part]:
 
 
 def _sweeps() -> list[Part]:
-    by_count = [
-        Part(f"M={count}", "reacher", relaxed("reacher", num_segments=count), (3,), as_trained=True)
-        for count in (3, 4, 5)
-    ]
-    by_temperature = [
-        Part(f"temperature={tau}", "reacher", relaxed("reacher", temperature=tau), (3,)) for tau in (1.0, 0.1, 0.01)
-    ]
+    def swept(name: str, config: Config, *, as_trained: bool = False) -> Part:
+        return Part(name, "reacher", config, (3,), as_trained=as_trained)
+
+    counts = (3, 4, 5)
     # The exact engine gets no more than the paper's model does: that there are at most so many segments. Nor does it
     # learn how long they are, which was not the default yet when these were run.
     at_most = Config(num_segments=None, duration_weight=0.0)
-    exact = [
-        Part(f"exact, at most {count}", "reacher", dataclasses.replace(at_most, max_segments=count), (3,))
-        for count in (3, 4, 5)
+    return [
+        *(swept(f"M={count}", relaxed("reacher", num_segments=count), as_trained=True) for count in counts),
+        *(swept(f"temperature={tau}", relaxed("reacher", temperature=tau)) for tau in (1.0, 0.1, 0.01)),
+        *(swept(f"exact, at most {count}", dataclasses.replace(at_most, max_segments=count)) for count in counts),
     ]
-    return [*by_count, *by_temperature, *exact]
 
 
 def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
@@ -132,6 +113,8 @@ def _classic() -> list[Part]:
 
 def _agents() -> list[Part]:
     """Returns the parts of eight panels, each with the paper's agents and one that has skills of the exact engine."""
+    hierarchical = AgentConfig(agent="hierarchical", max_skill_steps=AGENT_SKILL_STEPS)
+    agents = {"VAE-BC": AgentConfig(agent="bc"), "low-level": AgentConfig(agent="low-level")}
     parts: list[Part] = []
     for world in ("grid-visit", "grid-pickup"):
         exact = {"num_skills": VISIT_SKILLS} if world == "grid-visit" else {"effects": True}
@@ -141,27 +124,24 @@ def _agents() -> list[Part]:
             "VAE-BC": relaxed(world, num_segments=1, num_skills=128),
             "low-level": Config(),
         }
-        kinds: dict[str, AgentKind] = {"VAE-BC": "bc", "low-level": "low-level"}
-        for reward in get_args(Reward):
-            for tasks in (3, 5):
-                for name, config in skills.items():
-                    agent = AgentConfig(agent=kinds.get(name, "hierarchical"))
-                    if agent.agent == "hierarchical":
-                        agent = dataclasses.replace(agent, max_skill_steps=AGENT_SKILL_STEPS)
-                    panel = f"{world}, {tasks} tasks, {reward}"
-                    parts.append(
-                        AgentPart(f"{panel}: {name}", world, config, agent=agent, num_tasks=tasks, reward=reward)
-                    )
+        parts += [
+            AgentPart(
+                f"{world}, {tasks} tasks, {reward}: {name}",
+                world,
+                config,
+                agent=agents.get(name, hierarchical),
+                num_tasks=tasks,
+                reward=reward,
+            )
+            for reward, tasks, (name, config) in itertools.product(get_args(Reward), (3, 5), skills.items())
+        ]
     return parts
 
 
 def _portraits() -> list[Part]:
-    def drawn(name: str, config: Config, *, early: bool = False) -> Part:
-        return DrawnPart(name, "grid-pickup", config, (3,), NUM_LEVELS, early=early)
-
+    engines = {"CompILE": relaxed("grid-pickup"), "exact": Config()}
     return [
-        drawn("CompILE", relaxed("grid-pickup")),
-        drawn("exact", Config()),
-        drawn("CompILE, early", relaxed("grid-pickup"), early=True),
-        drawn("exact, early", Config(), early=True),
+        DrawnPart(name + ", early" * early, "grid-pickup", config, (3,), NUM_LEVELS, early=early)
+        for early in (False, True)
+        for name, config in engines.items()
     ]

@@ -7,8 +7,6 @@ from compile_il.evaluation.results import LABEL_HEADINGS, SCORE_HEADINGS, interv
 from experiments.paper.published import printed
 from experiments.tables.markdown import markdown_table
 
-PAPERS = "paper: "
-"""Prefix of the heading of a column with the numbers that the paper printed."""
 OF_CUTS = ("boundary_accuracy", "f1", "f1_tolerance_1", "count_accuracy")
 """Names of the scores that judge boundaries; they mean nothing for a method that makes none."""
 ALL_METHODS = {title: field for title, field in (SCORE_HEADINGS | LABEL_HEADINGS).items() if field != "count_accuracy"}
@@ -43,8 +41,15 @@ def study_cells(result: dict[str, Any]) -> Cells:
     """Returns the table of a study: a row per model with scores or what its skills do; for agents, a row per panel."""
     if result["config"]["study"] == "figure5":
         return _agent_cells(result["figures"])
-    drawn = any("portrait" in part for part in result["figures"].values())
-    return _skill_cells(result["figures"]) if drawn else _score_cells(result)
+    if result["config"]["study"] == "qualitative":
+        return _skill_cells(result["figures"])
+    rows, columns = _rows(result), dict[str, list[str]]()
+    for heading, field in _shown_fields(rows).items():
+        papers = [printed(result["config"]["study"], row.model, row.tasks, field) for row in rows]
+        if set(papers) != {"-"}:
+            columns[f"paper: {heading}"] = papers
+        columns[heading] = [row.show(field, spread) for row in rows]
+    return _cells("per cent", rows, columns)
 
 
 def interval_cells(result: dict[str, Any]) -> Cells | None:
@@ -52,19 +57,31 @@ def interval_cells(result: dict[str, Any]) -> Cells | None:
     if not all("scores" in part for part in result["figures"].values()):
         return None
     rows = _rows(result)
-    columns = {heading: [row.show(field, interval) for row in rows] for heading, field in _worth_a_column(rows).items()}
+    columns = {heading: [row.show(field, interval) for row in rows] for heading, field in _shown_fields(rows).items()}
     return _cells("per cent, 95 %", rows, columns)
 
 
-def _score_cells(result: dict[str, Any]) -> Cells:
-    """Returns a row per model and number of tasks: mean and standard deviation over seeds, the paper's before ours."""
-    rows, columns = _rows(result), dict[str, list[str]]()
-    for heading, field in _worth_a_column(rows).items():
-        papers = [printed(result["config"]["study"], row.model, row.tasks, field) for row in rows]
-        if set(papers) != {"-"}:
-            columns[f"{PAPERS}{heading}"] = papers
-        columns[heading] = [row.show(field, spread) for row in rows]
-    return _cells("per cent", rows, columns)
+def methods_tables(classic: dict[str, Any], studies: dict[Any, dict[str, Any]], show: Show = spread) -> dict[str, str]:
+    """Returns for each world a Markdown table of all methods, with a row for each and number of tasks.
+
+    Args:
+      classic: contents of the result file of classic methods.
+      studies: contents of the result files of the paper's figures and tables, by name.
+      show: how the scores of several seeds are written, such as their mean and spread.
+    """
+    tables = {}
+    for world in dict.fromkeys(part["world"] for part in classic["config"]["parts"].values()):
+        networks = studies.get("table1" if world == "reacher" else "figure4")
+        rows = [
+            row._replace(model=row.model.removeprefix(f"{world}, "))
+            for result in filter(None, (classic, networks))
+            for row in _rows(result)
+            if result["config"]["parts"][row.model]["world"] == world
+        ]
+        columns = {heading: [row.show(field, show) for row in rows] for heading, field in ALL_METHODS.items()}
+        shown = {heading: column for heading, column in columns.items() if set(column) != {"-"}}
+        tables[world] = markdown_table(*_cells("per cent", rows, shown))
+    return tables
 
 
 def _rows(result: dict[str, Any]) -> list[_Row]:
@@ -76,16 +93,16 @@ def _rows(result: dict[str, Any]) -> list[_Row]:
     ]
 
 
-def _cells(corner: str, rows: list[_Row], columns: dict[str, list[str]]) -> Cells:
-    names = [f"{row.model}, {row.tasks} tasks" for row in rows]
-    return Cells([corner, *columns], [list(row) for row in zip(names, *columns.values(), strict=True)])
-
-
-def _worth_a_column(rows: list[_Row]) -> dict[str, str]:
+def _shown_fields(rows: list[_Row]) -> dict[str, str]:
     """Returns headings and fields of scores that some row has, without the number of segments if it is always right."""
     values = {field: {seed[field] for row in rows for seed in row.seeds} for field in SCORE_HEADINGS.values()}
     nothing = {field: {None, 1.0} if field == "count_accuracy" else {None} for field in values}
     return {heading: field for heading, field in SCORE_HEADINGS.items() if not values[field] <= nothing[field]}
+
+
+def _cells(corner: str, rows: list[_Row], columns: dict[str, list[str]]) -> Cells:
+    names = [f"{row.model}, {row.tasks} tasks" for row in rows]
+    return Cells([corner, *columns], [list(row) for row in zip(names, *columns.values(), strict=True)])
 
 
 def _agent_cells(figures: dict[str, Any]) -> Cells:
@@ -117,27 +134,3 @@ def _skill_cells(figures: dict[str, Any]) -> Cells:
         shares = [f"{100 * count / num_levels:.1f} %" for count in (stopped, with_object)]
         rows.append([name, str(len(skills)), *shares, f"{steps / stopped:.1f}" if stopped else "-"])
     return Cells(["model", "skills", "stop by themselves", "having picked something up", "mean steps until then"], rows)
-
-
-def methods_tables(classic: dict[str, Any], studies: dict[Any, dict[str, Any]], show: Show = spread) -> dict[str, str]:
-    """Returns for each world a Markdown table of all methods, with a row for each and number of tasks.
-
-    Args:
-      classic: contents of the result file of classic methods.
-      studies: contents of the result files of the paper's figures and tables, by name.
-      show: how the scores of several seeds are written, such as their mean and spread.
-    """
-    tables = {}
-    for world in dict.fromkeys(part["world"] for part in classic["config"]["parts"].values()):
-        networks = studies.get("table1" if world == "reacher" else "figure4")
-        rows = [
-            row
-            for result in (classic, *([networks] if networks else []))
-            for row in _rows(result)
-            if result["config"]["parts"][row.model]["world"] == world
-        ]
-        rows = [row._replace(model=row.model.removeprefix(f"{world}, ")) for row in rows]
-        columns = {heading: [row.show(field, show) for row in rows] for heading, field in ALL_METHODS.items()}
-        shown = {heading: column for heading, column in columns.items() if set(column) != {"-"}}
-        tables[world] = markdown_table(*_cells("per cent", rows, shown))
-    return tables

@@ -1,7 +1,7 @@
 """Makes tables of scores from the files under `results/`, beside what the paper prints."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import mean
 from typing import Any
 
@@ -22,22 +22,22 @@ ACTING = {
     "online success": "online",
 }
 AGREEING = {"agreement": "agreement", "mutual information": "nmi", "boundaries": "boundary_accuracy"}
-SUMMARY = (
-    ("LSTM surprisal", "table1", "LSTM surprisal"),
-    ("CompILE", "table1", "CompILE"),
-    ("z-CompILE", "table1", "z-CompILE"),
-    ("b-CompILE", "table1", "b-CompILE"),
-    ("CompILE, Gaussian codes", "table2", "CompILE"),
-    ("z-CompILE, Gaussian codes", "table2", "z-CompILE"),
-    ("b-CompILE, Gaussian codes", "table2", "b-CompILE"),
-    ("CompILE, four segments", "table3", "M=4"),
-    ("CompILE, five segments", "table3", "M=5"),
-    ("CompILE, temperature 0.1", "table3", "temperature=0.1"),
-    ("CompILE, temperature 0.01", "table3", "temperature=0.01"),
-    ("exact", "table1", "exact"),
-    ("exact, at most five segments", "table3", "exact, at most 5"),
-)
-"""Rows that sum up tables 1 to 3 of the paper: the name shown, the table and its part."""
+SUMMARY = {
+    "LSTM surprisal": ("table1", "LSTM surprisal"),
+    "CompILE": ("table1", "CompILE"),
+    "z-CompILE": ("table1", "z-CompILE"),
+    "b-CompILE": ("table1", "b-CompILE"),
+    "CompILE, Gaussian codes": ("table2", "CompILE"),
+    "z-CompILE, Gaussian codes": ("table2", "z-CompILE"),
+    "b-CompILE, Gaussian codes": ("table2", "b-CompILE"),
+    "CompILE, four segments": ("table3", "M=4"),
+    "CompILE, five segments": ("table3", "M=5"),
+    "CompILE, temperature 0.1": ("table3", "temperature=0.1"),
+    "CompILE, temperature 0.01": ("table3", "temperature=0.01"),
+    "exact": ("table1", "exact"),
+    "exact, at most five segments": ("table3", "exact, at most 5"),
+}
+"""Rows that sum up tables 1 to 3 of the paper: for each name the table and its part."""
 
 
 def figures_of(name: str) -> Any:
@@ -60,14 +60,16 @@ def boundaries(seeds: Seeds) -> list[float]:
     return [seed["boundary_accuracy"] for seed in seeds]
 
 
-def papers_boundaries(world: str, tasks: str) -> str:
-    """Returns what the paper has without labels."""
-    return PAPER_UNSUPERVISED.get((world, int(tasks)), "-")
+def by_tasks(names: Iterable[str], file: str) -> Iterator[tuple[str, str, str, Seeds]]:
+    """Yields the scores in several files whose names differ in one place: the row's label, name, tasks, seeds."""
+    for name in names:
+        for tasks, seeds in figures_of(file.format(name))["scores"].items():
+            yield f"{name}, {tasks} tasks", name, tasks, seeds
 
 
 @table
 def without_labels() -> str:
-    """Makes a table of what both engines find without labels, with three tasks and with five, beside the paper."""
+    """Makes a table of what both engines reach without labels, with three tasks and with five, beside the paper."""
     rows, best = [], figures_of("visit-oracle")["known_number"]
     for world, tasks in itertools.product(WORLDS, ("3", "5")):
         parts = figures_of("table1" if world == "reacher" else "figure4")
@@ -75,7 +77,7 @@ def without_labels() -> str:
         both = [parts[f"{prefix}{model}"]["scores"][tasks] for model in ("CompILE", "exact")]
         relaxed, exact = (spreads(seeds, ("boundary_accuracy", "online")) for seeds in both)
         possible = per_cent(boundaries([best[tasks]])) if world == "grid-visit" else "-"
-        papers = papers_boundaries(world, tasks)
+        papers = PAPER_UNSUPERVISED.get((world, int(tasks)), "-")
         rows.append([f"{world}, {tasks} tasks", papers, relaxed[0], exact[0], possible, relaxed[1], exact[1]])
     headings = [f"boundaries: {whose}" for whose in ("paper", "relaxed", "exact", "best possible")]
     return markdown_table(["per cent", *headings, "online: relaxed", "online: exact"], rows)
@@ -85,7 +87,7 @@ def without_labels() -> str:
 def reacher_summary() -> str:
     """Makes a table of boundary accuracy in tables 1 to 3, after training on three tasks, beside the paper's."""
     rows = []
-    for name, study, model in SUMMARY:
+    for name, (study, model) in SUMMARY.items():
         scores, row = figures_of(study)[model]["scores"], [name]
         for tasks in (3, 5):
             row += [printed(study, model, tasks, "boundary_accuracy"), spread(boundaries(scores.get(str(tasks), [])))]
@@ -99,9 +101,8 @@ def exact_without_labels() -> str:
     """Makes a table of scores of the exact engine on unseen levels, after training on three tasks without labels."""
     shown = {"boundaries": "boundary_accuracy", "F1": "f1", "exact match": "exact_match", "online success": "online"}
     rows = [
-        [f"{world}, {tasks} tasks", papers_boundaries(world, tasks), *spreads(seeds, shown.values())]
-        for world in WORLDS
-        for tasks, seeds in figures_of(f"exact-{world}")["scores"].items()
+        [label, PAPER_UNSUPERVISED.get((world, int(tasks)), "-"), *spreads(seeds, shown.values())]
+        for label, world, tasks, seeds in by_tasks(WORLDS, "exact-{}")
     ]
     return markdown_table(["per cent", "paper: boundaries", *shown], rows)
 
@@ -110,13 +111,9 @@ def exact_without_labels() -> str:
 def exact_unknown_count() -> str:
     """Makes a table of the exact engine where neither training nor scoring was given the number of segments."""
     rows = [
-        [
-            f"{world}, {tasks} tasks",
-            *spreads(figures_of(f"exact-{world}")["scores"][tasks], ["f1"]),
-            *spreads(seeds, ["f1", "count_accuracy"]),
-        ]
-        for world in WORLDS
-        for tasks, seeds in figures_of(f"exact-{world}-unknown")["scores"].items()
+        [label, *spreads(given, ["f1"]), *spreads(seeds, ["f1", "count_accuracy"])]
+        for label, world, tasks, seeds in by_tasks(WORLDS, "exact-{}-unknown")
+        for given in [figures_of(f"exact-{world}")["scores"][tasks]]
     ]
     return markdown_table(["per cent", "F1, number told", "F1, not told", "number right"], rows)
 
@@ -125,11 +122,10 @@ def exact_unknown_count() -> str:
 def learned_lengths() -> str:
     """Makes a table of what the learned mean length of segments changes in the worlds, with their number unknown."""
     rows = []
-    for world in WORLDS:
-        ignored, learned = (figures_of(f"lengths-{kind}-{world}-cpu")["scores"] for kind in ("ignored", "learned"))
-        for tasks in learned:
-            both = [spreads(side[tasks], ("f1", "count_accuracy")) for side in (ignored, learned)]
-            rows.append([f"{world}, {tasks} tasks", *itertools.chain(*zip(*both, strict=True))])
+    for label, world, tasks, learned in by_tasks(WORLDS, "lengths-learned-{}-cpu"):
+        ignored = figures_of(f"lengths-ignored-{world}-cpu")["scores"][tasks]
+        both = [spreads(seeds, ("f1", "count_accuracy")) for seeds in (ignored, learned)]
+        rows.append([label, *itertools.chain(*zip(*both, strict=True))])
     headings = [f"{score}: {how}" for score in ("F1", "number right") for how in ("lengths ignored", "mean learned")]
     return markdown_table(["per cent", *headings], rows)
 
@@ -234,9 +230,8 @@ def low_temperatures() -> str:
     for words, decoder in (("", "scores"), (", exact decoder", "scores, exact decoder")):
         rows.append([f"{last}, test levels{words}", *(per_cent(boundaries(one[decoder]["3"])) for one in figures)])
     papers = [printed("table3", f"temperature={tau}", 3, "boundary_accuracy") for tau in temperatures]
-    return markdown_table(
-        ["iterations", *(f"temperature {tau}" for tau in temperatures)], [*rows, ["paper, 500,000", *papers]]
-    )
+    rows.append(["paper, 500,000", *papers])
+    return markdown_table(["iterations", *(f"temperature {tau}" for tau in temperatures)], rows)
 
 
 def _checked(check: dict[str, Any]) -> list[float]:

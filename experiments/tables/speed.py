@@ -1,9 +1,10 @@
 """Makes tables of how long things take from the files under `results/`."""
 
+import functools
 from statistics import mean, stdev
 
 from compile_il.evaluation.results import read_result
-from experiments.tables.markdown import markdown_table, table
+from experiments.tables.markdown import TABLES, markdown_table, table
 
 
 @table
@@ -46,24 +47,16 @@ def speed_worlds() -> str:
     return markdown_table(["a second", "plain Python", f"{cores} CPU cores", "ratio", f"one {device}"], rows)
 
 
-@table
-def speed_exact() -> str:
-    """Makes a table of the milliseconds of a training step of exact inference, at the paper's sizes."""
-    return _speed_of_training("exact")
-
-
-@table
-def speed_relaxed() -> str:
-    """Makes a table of the milliseconds of a training step of relaxed inference, at the paper's sizes."""
-    return _speed_of_training("relaxed")
-
-
-def _speed_of_training(inference: str) -> str:
+def speed_of_training(inference: str) -> str:
+    """Makes a table of the milliseconds of a training step, at the paper's sizes."""
     result = read_result(f"speed-{inference}-h200")
     columns = list(result["figures"].values())
     rows = [[part, *(f"{column[part]:.2f}" for column in columns)] for part in columns[0]]
     seeds = [f"{count} seed{'s' if int(count) > 1 else ''}" for count in result["figures"]]
     return markdown_table([f"milliseconds, one {result['hardware']['device']}", *seeds], rows)
+
+
+TABLES |= {f"speed-{name}": functools.partial(speed_of_training, name) for name in ("exact", "relaxed")}
 
 
 @table

@@ -16,7 +16,6 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -26,10 +25,10 @@ import tyro
 from compile_il.config import TEST_SEED, Config
 from compile_il.data import Demonstrations
 from compile_il.evaluation.execute import reconstruct
-from compile_il.evaluation.results import Measurement
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
+from experiments.ablations import runner
 from experiments.toy.plain_loop import LEARNING_RATE, Betas, Form, PlainToy, draw_sequences
 
 GOAL = 0.995
@@ -37,11 +36,9 @@ SLOWER_FORMS: tuple[Form, ...] = ("cell", "eager")
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(runner.Run):
     """Train several seeds of the toy task, each with our engine and with the plain loop."""
 
-    out: Path
-    """Result file."""
     batch_size: int = 512
     """Number of demonstrations in an iteration, and in an evaluation."""
     betas: tuple[tuple[float, float], ...] = ((0.1, 0.1), (0.001, 0.3))
@@ -70,14 +67,9 @@ class Run:
 
 def main(run: Run) -> None:
     """Trains both sides; writes the file after each seed, so that what was measured is kept if a run is stopped."""
-    measurement = Measurement()
+    settings = {"settings": run.config(Betas()).resolved().to_json(), "goal": GOAL, "learning_rate": LEARNING_RATE}
+    results = runner.Results(run.out, run.to_json() | settings, range(run.num_seeds))
     figures: dict[str, Any] = {"comparisons": [], "plain_forms": {}}
-    config = dataclasses.asdict(run) | {"out": run.out.name, "goal": GOAL, "learning_rate": LEARNING_RATE}
-    config["settings"] = run.config(Betas()).resolved().to_json()
-
-    def write() -> None:
-        measurement.write(run.out, config=config, seeds=range(run.num_seeds), figures=figures)
-
     for betas in itertools.starmap(Betas, run.betas):
         jax.clear_caches()
         sides: dict[str, Ours | Plain] = {"plain": Plain(run, betas), "ours": Ours(run, betas)}
@@ -89,12 +81,10 @@ def main(run: Run) -> None:
                 first = trained["first_seconds"] - trained["typical_seconds"]
                 compared[name]["compile_seconds"] = side.setup_seconds + first
             compared[name]["seeds"].append(trained)
-            print(name, *betas, seed, trained, flush=True)
-            write()
+            results.write(figures, f"{name} {betas} {seed}", trained)
     for form in SLOWER_FORMS:
         figures["plain_forms"][form] = time_form(run, form)
-        print(form, figures["plain_forms"][form], flush=True)
-        write()
+        results.write(figures, form, figures["plain_forms"][form])
 
 
 class Ours:
@@ -109,7 +99,7 @@ class Ours:
         self.starts = Trainer(dataclasses.replace(config, num_seeds=run.num_seeds), self.trainer.source).start()
 
     def train(self, seed: int) -> dict[str, Any]:
-        """Trains one seed until the criterion holds, and returns what `until_goal` measured."""
+        """Trains one seed until the criterion holds."""
         state = [jax.tree.map(lambda leaf: leaf[seed : seed + 1].copy(), self.starts)]
         numbers = itertools.count()
 
@@ -140,7 +130,7 @@ class Plain:
         self.setup_seconds = time.perf_counter() - began
 
     def train(self, seed: int) -> dict[str, Any]:
-        """Trains one seed until the criterion holds, and returns what `until_goal` measured."""
+        """Trains one seed until the criterion holds."""
         toy, rng = self.new(seed), np.random.default_rng(TEST_SEED)
         return until_goal(self.run.most, toy.step, lambda: toy.accuracy(draw_sequences(rng, self.run.batch_size)))
 
@@ -149,7 +139,7 @@ def until_goal(most: int, step: Callable[[int], Any], accuracy: Callable[[], flo
     """Counts and times iterations until the criterion holds or `most` are done; evaluations are not timed."""
     times, accuracies = list[float](), [0.0]
     while accuracies[-1] < GOAL and len(times) < most:
-        times.append(seconds_of(step, len(times)))
+        times.append(_seconds_of(step, len(times)))
         accuracies.append(accuracy())
     typical = statistics.median(times[1:])
     return {
@@ -162,8 +152,7 @@ def until_goal(most: int, step: Callable[[int], Any], accuracy: Callable[[], flo
     }
 
 
-def seconds_of(step: Callable[[int], Any], iteration: int) -> float:
-    """Returns the seconds of one iteration, whose end is waited for."""
+def _seconds_of(step: Callable[[int], Any], iteration: int) -> float:
     began = time.perf_counter()
     jax.block_until_ready(step(iteration))
     return time.perf_counter() - began
@@ -174,7 +163,7 @@ def time_form(run: Run, form: Form) -> dict[str, float]:
     jax.clear_caches()
     plain = Plain(run, Betas(), form)
     toy = plain.new(0)
-    first, *others = (seconds_of(toy.step, iteration) for iteration in range(run.num_timed + 1))
+    first, *others = (_seconds_of(toy.step, iteration) for iteration in range(run.num_timed + 1))
     typical = statistics.median(others)
     return {"typical_seconds": typical, "compile_seconds": plain.setup_seconds + first - typical}
 

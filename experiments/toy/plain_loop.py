@@ -10,6 +10,7 @@ Nothing here is shared with the engines: `experiments.toy.compare` runs it besid
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -45,7 +46,7 @@ class Sequences(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What one pass over a batch finds about one segment i."""
+    """Outputs of one pass over a batch for one segment i."""
 
     boundary_logits: Float[Array, "B times"]
     probs: Float[Array, "B times"]
@@ -84,19 +85,18 @@ def new_params(key: PRNGKeyArray) -> Params:
     return params
 
 
-def linear(params: Params, name: str, x: Array) -> Array:
-    """Applies the linear layer with this name."""
+def _linear(params: Params, name: str, x: Array) -> Array:
     return x @ params[f"{name}.weight"] + params[f"{name}.bias"]
 
 
 def two_layers(params: Params, name: str, x: Array) -> Array:
-    """Applies a hidden and an output layer, as the official code does to get boundaries, codes and symbols."""
-    return linear(params, f"{name}.out", jax.nn.relu(linear(params, f"{name}.hidden", x)))
+    """Applies a hidden and an output layer, as boundaries, codes and symbols have each."""
+    return _linear(params, f"{name}.out", jax.nn.relu(_linear(params, f"{name}.hidden", x)))
 
 
 def lstm_cell(params: Params, x: Array, hidden: Array, cell: Array) -> tuple[Array, Array]:
     """Makes one step of the LSTM, and returns its new output and its new cell."""
-    gates = linear(params, "lstm.input", x) + linear(params, "lstm.state", hidden)
+    gates = _linear(params, "lstm.input", x) + _linear(params, "lstm.state", hidden)
     write, keep, new, show = jnp.split(gates, 4, axis=-1)
     cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
     return jax.nn.sigmoid(show) * jnp.tanh(cell), cell
@@ -119,24 +119,20 @@ def segment_probs(earlier: list[Array], boundary: Array) -> Array:
 
 
 def open_mask(earlier: list[Array], like: Array) -> Array:
-    """Π_{j<i} F_j(t), with F the cumulative sums of the earlier boundaries: whether all of them have come by time t."""
-    mask = jnp.ones_like(like)
-    for boundary in earlier:
-        mask = mask * jnp.cumsum(boundary, axis=1)
-    return mask
+    """Π_{j<i} F_j(t): whether all earlier boundaries have come by time t."""
+    return math.prod((jnp.cumsum(boundary, axis=1) for boundary in earlier), start=jnp.ones_like(like))
 
 
 def forward(params: Params, batch: Sequences, keys: Key[Array, " n"] | None, step: Callable[..., Any]) -> list[Segment]:
-    """Finds segment by segment; without keys everything is discrete, or a mean."""
+    """Infers segment by segment; without keys everything is discrete, or a mean."""
     times = jnp.arange(NUM_TIMES)
-    allowed = times > 0  # and where there is padding, unlike in the paper
     inputs, end = params["embed"][batch.symbols], (times == batch.lengths[:, None]).astype(jnp.float32)
     boundaries: list[Array] = []
     segments = []
     for i in range(NUM_SEGMENTS):
         encodings = encode(params, inputs, open_mask(boundaries, end), step)
         logits = two_layers(params, "boundary", encodings)[..., 0]
-        logits = jnp.where(allowed, logits, IMPOSSIBLE)
+        logits = jnp.where(times > 0, logits, IMPOSSIBLE)  # possible where there is padding, unlike in the paper
         boundary = sample(logits, None if keys is None else keys[2 * i]) if i < NUM_SEGMENTS - 1 else end
         read = jnp.sum(boundary[:, 1:, None] * encodings[:, :-1], axis=1)
         outputs = two_layers(params, "code", read)
@@ -161,13 +157,13 @@ def sample_code(outputs: Array, key: PRNGKeyArray | None) -> Array:
 
 
 def code_kl(outputs: Array) -> Array:
-    """KL of codes to their prior, for each sequence."""
+    """Returns the KL of codes to their prior, for each sequence."""
     mean, log_variance = jnp.split(outputs, 2, axis=1)
     return 0.5 * jnp.sum(mean**2 + jnp.exp(log_variance) - 1 - log_variance, axis=1)
 
 
 def boundary_kl(logits: Array) -> Array:
-    """KL of the first boundary to the Poisson prior, for each sequence."""
+    """Returns the KL of the first boundary to the Poisson prior, for each sequence."""
     log_q, counts = jax.nn.log_softmax(logits), jnp.arange(1.0, NUM_TIMES + 1)
     log_p = jax.nn.log_softmax(counts * jnp.log(PRIOR_RATE) - jax.lax.lgamma(counts + 1))
     return jnp.sum(jnp.where(log_q > IMPOSSIBLE / 2, jnp.exp(log_q) * (log_q - log_p), 0.0), axis=1)
@@ -210,14 +206,7 @@ def make_update(form: Form) -> tuple[optax.GradientTransformation, Callable[...,
 
 
 class PlainToy:
-    """A training of the toy model.
-
-    Args:
-      form: what is compiled.
-      batch_size: sequences in each iteration.
-      betas: weights of the divergences.
-      seed: of weights, sequences and noise.
-    """
+    """A training of the toy model; the seed is that of weights, sequences and noise."""
 
     def __init__(self, form: Form, batch_size: int, betas: Betas, seed: int):
         self.batch_size, self.betas = batch_size, betas

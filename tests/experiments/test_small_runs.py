@@ -111,13 +111,11 @@ def test_first_minute(tmp_path: Path) -> None:
 
 
 def test_variants(tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    config = dataclasses.replace(variants.Run(out).config, **SMOKE_SIZES, num_skills=3)
-    names = ("temperature from 1 to 0.1", "Gaussian codes, prior on lengths")
-    variants.main(variants.Run(out, names, num_demos=8, config=config))
-    categorical, gaussian = (written(out)[name] for name in names)
-    assert [set(seed) for seed in categorical] == [{"recognition", "exact"}] * 2
-    assert [set(seed) for seed in gaussian] == [{"recognition"}] * 2
+    """With Gaussian codes, which the exact decoder cannot read."""
+    config = dataclasses.replace(variants.Run(tmp_path).config, **SMOKE_SIZES, num_skills=3)
+    name = "Gaussian codes, prior on lengths"
+    variants.main(variants.Run(tmp_path / "out.json", (name,), num_demos=8, config=config))
+    assert [set(seed) for seed in written(tmp_path / "out.json")[name]] == [{"recognition"}] * 2
 
 
 def test_surprisal(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def result(name: StudyName) -> dict[str, Any]:
             found = agents() if name == "figure5" else {"scores": scores(part.name)}
         figures[part.name] = {"commit": "0123abc", "hardware": HARDWARE, "wall_time": WALL_TIME, **found}
     config = {"study": name, "scale": "short", "parts": {part.name: part.to_json() for part in study.parts}}
-    seeds = list(range(study.num_seeds))
+    seeds = list(range(study.parts[0].num_seeds))
     return {"config": config, "seeds": seeds, "wall_time": WALL_TIME * len(figures), "figures": figures}
 
 

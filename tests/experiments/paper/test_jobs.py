@@ -1,6 +1,5 @@
 """Parts in processes of their own: all are run, so many at once, and save what they have when they are stopped."""
 
-import functools
 import os
 import signal
 import subprocess
@@ -12,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from experiments.paper import classic, jobs, run
-from experiments.paper.jobs import Job, jobs_left, next_job, run_several
+from experiments.paper import classic, jobs
+from experiments.paper.jobs import Job, jobs_of, next_job, run_several
 from experiments.paper.studies import StudyName, make_study
 from tests.experiments.paper import tiny
 from tests.experiments.paper.test_run import reproduce
@@ -66,9 +65,8 @@ def test_all_are_run_and_time_is_shared(four: list[Job], monkeypatch: pytest.Mon
     run_several(four, 2)
     elapsed = time.monotonic() - began
     assert set(started) == set(four)
-    seconds = [run.seconds_had(each.folder) for each in four]
-    assert all(share < clock for share, clock in seconds)
-    assert elapsed - 1 < sum(share for share, _ in seconds) <= elapsed + 0.05, "the time that the machine was in use"
+    total = sum(each.add_seconds() for each in four)
+    assert elapsed - 1 < total <= elapsed + 0.05, "the time that the machine was in use"
 
 
 def test_a_job_waits_for_one_that_trains_the_same(four: list[Job]) -> None:
@@ -127,15 +125,13 @@ def test_ctrl_c_with_two_processes_changes_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(jobs, "make_study", tiny.make_study)
     monkeypatch.setattr(subprocess, "Popen", start)
     threading.Thread(target=interrupt_once_something_is_kept, daemon=True).start()
-    left = functools.partial(jobs_left, ("classic",), "smoke", work)
-    two = left()
-    assert len(two) == 2
+    two = jobs_of(tiny.make_study("classic", "smoke"), "smoke", work)
     with pytest.raises(KeyboardInterrupt):
         run_several(two, 2)
-    again = left()
+    again = [job for job in two if not job.is_done]
     assert again
     run_several(again, 2)
     assert len(started) == 2 + len(again)
     monkeypatch.setattr(classic.ClassicPart, "candidates", None)  # all is done
     assert reproduce("classic", tmp_path) == whole
-    assert all(0 < share < clock for share, clock in (run.seconds_had(each.folder) for each in two))
+    assert all(each.add_seconds() > 0 for each in two)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from compile_il.config import Config
 from compile_il.data import Demonstrations
 from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
+from compile_il.evaluation.execute import Execution
 from compile_il.inference.exact.segment_scores import point_mass
 from compile_il.inference.relaxed.recognition import draw_gumbel
 from compile_il.inference.relaxed.skills import RelaxedSkills
@@ -28,7 +30,6 @@ from compile_il.worlds.world import key_of
 from experiments.paper import portraits
 from experiments.paper.portraits import (
     DrawnPart,
-    SkillRun,
     describe_runs,
     portray_segments,
     posterior_segments,
@@ -73,7 +74,7 @@ def levels() -> Any:
     return jax.tree.map(lambda leaf: leaf[:NUM_LEVELS], drawn)
 
 
-def runs_of(skills: Any, skill: int) -> SkillRun:
+def runs_of(skills: Any, skill: int) -> Execution:
     return jax.tree.map(np.asarray, run_on_levels(skills, WORLD, levels(), jnp.asarray(skill)))
 
 
@@ -90,9 +91,10 @@ def test_a_run_ends_where_the_skill_says_or_with_the_episode() -> None:
         (99, length, False, 1),
     ):
         run = jax.tree.map(lambda leaf: leaf[0], runs_of(script, says_stop))
-        assert (run.num_steps, run.stopped, run.taken.sum()) == (num_steps, stopped, num_taken)
-        np.testing.assert_array_equal(run.cells[: num_steps + 1], cells[: num_steps + 1])
-        assert set(run.cells[num_steps:]) == {cells[num_steps]}
+        taken = ~run.states.present[-1]
+        assert (run.num_steps, run.num_done == 1, taken.sum()) == (num_steps, stopped, num_taken)
+        np.testing.assert_array_equal(run.states.player[: num_steps + 1], cells[: num_steps + 1])
+        assert set(run.states.player[num_steps:]) == {cells[num_steps]}
 
 
 @functools.cache
@@ -120,8 +122,8 @@ def test_runs_are_those_of_a_plain_loop(inference: str) -> None:
             state = after.state
         run = jax.tree.map(lambda leaf, i=i: leaf[i], together)
         assert run.num_steps == len(cells)
-        assert run.stopped == stopped
-        assert run.cells[: len(cells) + 1].tolist() == [*cells, int(state.player)]
+        assert run.num_done == stopped
+        assert run.states.player[: len(cells) + 1].tolist() == [*cells, int(state.player)]
 
 
 def test_a_portrait_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,21 +148,17 @@ def test_a_portrait_agrees_with_itself(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_counts_of_runs_by_hand() -> None:
-    """Two of five skills stop, one of them with something in its hands; two others end with the episode."""
-    runs = SkillRun(
-        cells=jnp.array([[6, 7, 8, 8], [6, 11, 11, 11], [6, 7, 12, 12], [6, 7, 12, 12], [6, 7, 6, 7]]),
-        num_steps=jnp.array([2, 1, 2, 2, 3]),
-        stopped=jnp.array([True, True, False, False, False]),
-        taken=jnp.array([[False, True], [False, False], [True, False], [False, True], [False, False]]),
-    )
+    """After the one that is shown, two of five skills stop, one of them with something; two end with the episode."""
+    cells = np.array([[6, 7, 7, 7], [6, 7, 8, 8], [6, 11, 11, 11], [6, 7, 12, 12], [6, 7, 12, 12], [6, 7, 6, 7]])
+    present = np.ones((6, 4, 2), bool)
+    present[[0, 1, 3, 4], -1, [1, 1, 0, 1]] = False
+    states = SimpleNamespace(player=cells, present=present)
+    runs = Execution(states, np.array([1, 2, 1, 2, 2, 3]), np.array([1, 1, 1, 0, 0, 0]))  # type: ignore[arg-type]
     terminations = np.zeros(25, int)
     terminations[[8, 11]] = 1
-    assert describe_runs(runs, 5) == {
-        "num_stopped": 2,
-        "num_stopped_with_object": 1,
-        "mean_steps": 1.5,
-        "terminations": terminations.tolist(),
-    }
+    shown = {"path": [6, 7], "stopped": True, "taken": 13}
+    counted = {"num_stopped": 2, "num_stopped_with_object": 1, "mean_steps": 1.5, "terminations": terminations.tolist()}
+    assert describe_runs(runs, np.array([9, 13]), 5) == shown | counted
 
 
 def test_the_sample_is_one_of_the_end_of_training() -> None:

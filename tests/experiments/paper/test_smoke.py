@@ -1,12 +1,15 @@
 """Studies at the smoke scale: two steps of tiny networks, and all that is measured about them."""
 
 import dataclasses
+import os
+import signal
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from compile_il.model.model import Model
+from compile_il.rl.trainer import AgentTrainer
 from compile_il.training.sources import make_source, training_world
 from compile_il.training.trainer import Trainer
 from experiments.paper import parts
@@ -20,15 +23,14 @@ from experiments.paper.tables import study_cells
 
 ONE_OF_EACH: list[tuple[StudyName, str]] = [
     ("table1", "LSTM surprisal"),
-    ("table1", "b-CompILE"),
-    ("table1", "exact, effects"),
     ("table2", "z-CompILE"),
     ("table3", "M=4"),
     ("table3", "exact, at most 3"),
-    ("figure4", "grid-visit, exact"),
+    ("figure4", "grid-pickup, exact, effects"),
     ("figure5", "grid-pickup, 3 tasks, sparse: hierarchical, exact"),
     ("figure5", "grid-pickup, 3 tasks, sparse: VAE-BC"),
     ("figure5", "grid-pickup, 3 tasks, sparse: low-level"),
+    ("figure7", "grid-visit, b-CompILE"),
     ("figure7", "grid-pickup, VAE-BC"),
     ("qualitative", "exact"),
     ("qualitative", "CompILE, early"),
@@ -38,8 +40,6 @@ ONE_OF_EACH: list[tuple[StudyName, str]] = [
     ("classic", "reacher, hidden Markov model"),
 ]
 """Studies and the names of their parts."""
-ON_LONGER_LISTS = {"exact, effects", "M=4"}
-"""Those that are scored on five tasks too, for which everything is compiled again."""
 
 
 def kinds_of(part: Part) -> set[str]:
@@ -77,34 +77,46 @@ def test_there_is_one_of_each_kind() -> None:
 
 def untrained(part: Part, *_: Any) -> tuple[list[Model], dict[str, Any]]:
     trainer = Trainer(part.config, make_source(training_world(part.world, TRAINING_TASKS), part.config))
-    return trainer.models(trainer.start()), {"training_seconds": 0.0}
+    return trainer.models(trainer.start()), {}
 
 
 @pytest.mark.parametrize(("name", "part_name"), ONE_OF_EACH)
 def test_a_part_of_each_kind(name: StudyName, part_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = find(name, part_name)
-    if part_name not in ON_LONGER_LISTS:
-        part = dataclasses.replace(part, test_tasks=(3,))
+    """On lists of five tasks everything would be compiled again."""
+    part = dataclasses.replace(find(name, part_name), test_tasks=(3,), num_test=4)
     if isinstance(part, AgentPart | DrawnPart):  # models of their kinds are trained for other parts
         monkeypatch.setattr(parts, "train", untrained)
     said: list[str] = []
+    if "low-level" in part_name:
+        interrupt_once(part, tmp_path, monkeypatch)
     done = run_part(part, tmp_path, said.append)
     assert done["part"] == part.to_json()
     assert said[-1].startswith(part.name)
     if isinstance(part, AgentPart):
-        assert len(done["played"]) == len(done["best"]) == 2
+        assert len(done["curve"]["success"]) == len(done["played"]) == len(done["best"]) == 2
     elif isinstance(part, DrawnPart):
         assert ("skills" in done["portrait"]) == (not part.early)
     else:
-        assert_scored(part, done["scores"])
-
-
-def assert_scored(part: Part, scores: dict[str, Any]) -> None:
-    assert set(scores) == {str(tasks) for tasks in part.test_tasks}
-    for seeds in scores.values():
+        (seeds,) = done["scores"].values()
         assert len(seeds) == 2
         assert all(0 <= seed["boundary_accuracy"] <= 1 for seed in seeds)
         assert all((seed["online"] is None) == (part.surprisal or not part.needs_models) for seed in seeds)
+
+
+def interrupt_once(part: Part, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops agents after the first of two iterations; they may only make the second one later."""
+    step, steps = AgentTrainer.step, []
+
+    def interrupted(self: AgentTrainer, state: Any, iteration: int) -> Any:
+        steps.append(iteration)
+        if len(steps) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert len(steps) <= 2
+        return step(self, state, iteration)
+
+    monkeypatch.setattr(AgentTrainer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="after iteration 1 of 2"):
+        run_part(part, folder, print)
 
 
 @pytest.mark.slow

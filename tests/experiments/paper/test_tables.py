@@ -1,22 +1,13 @@
-"""Tables of studies show the numbers of their result files beside the paper's, in terminals of any width."""
+"""Tables of studies show the numbers of their result files beside the paper's."""
 
-import re
 from typing import Any
-
-from rich.console import Console
 
 from compile_il.evaluation.evaluate import Evaluation
 from compile_il.evaluation.results import LABEL_HEADINGS, SCORE_HEADINGS
-from experiments.paper.__main__ import cell_tables
 from experiments.paper.published import PAPER, Row
-from experiments.paper.tables import PAPERS, Cells, interval_cells, methods_tables, study_cells
+from experiments.paper.tables import interval_cells, methods_tables, study_cells
 from experiments.tables.markdown import markdown_table
 from tests.experiments.paper import made_up
-
-CELLS = Cells(
-    ["per cent", "paper: boundaries", "boundaries", "paper: F1", "F1", "online"],
-    [["CompILE, 3 tasks", "62.0 ± 4.5", "81.3 ± 2.6", "74.3 ± 3.3", "88.5 ± 1.9", "-"]],
-)
 
 
 def table(study: str, name: str, unending: bool = False, **scores: Any) -> list[str]:
@@ -48,7 +39,7 @@ def test_every_score_has_an_interval() -> None:
     table1 = made_up.result("table1")
     shown, intervals = study_cells(table1), interval_cells(table1)
     assert intervals is not None
-    assert intervals.headings[1:] == [heading for heading in shown.headings[1:] if not heading.startswith(PAPERS)]
+    assert intervals.headings[1:] == [heading for heading in shown.headings[1:] if not heading.startswith("paper: ")]
     assert [row[0] for row in intervals.rows] == [row[0] for row in shown.rows]
     compile_3 = next(row for row in intervals.rows if row[0] == "CompILE, 3 tasks")
     assert set(compile_3[1:]) == {"40.0 to 60.0"}  # all there is to be drawn from two seeds
@@ -85,28 +76,3 @@ def test_classic_methods_stand_beside_networks() -> None:
     assert (whole["boundaries"], whole["F1"], whole["reconstruction"]) == ("-", "-", "50.0 ± 14.1")
     alone = rows_of(methods_tables(classic, {})["reacher"])
     assert "online" not in alone["equal lengths, 3 tasks"], "nothing there can be run"
-
-
-def printed(width: int) -> list[list[str]]:
-    """The lines of each table."""
-    console = Console(width=width)
-    texts = []
-    for each in cell_tables("table1", CELLS, width):
-        with console.capture() as capture:
-            console.print(each)
-        texts.append(capture.get().splitlines())
-    return texts
-
-
-def test_narrow_terminals_get_more_tables_and_every_number_whole() -> None:
-    (lines,) = printed(100)
-    assert re.split(" {2,}", lines[-1].strip()) == CELLS.rows[0]
-    tables = printed(44)
-    assert len(tables) == 3
-    assert all(len(line) <= 44 for lines in tables for line in lines)
-    assert all(lines[-1].startswith("CompILE, 3 tasks  ") for lines in tables)
-    last = " ".join(lines[-1] for lines in tables)
-    assert all(cell in last for cell in CELLS.rows[0])
-    for lines in [*tables, *printed(56), *printed(70)]:
-        said = " ".join(lines[:-2])
-        assert ("paper:" in said) == ("boundaries" in said or "F1" in said), "the paper's column stays beside ours"

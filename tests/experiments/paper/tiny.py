@@ -25,4 +25,4 @@ EQUAL = dataclasses.replace(MARKOV, name="reacher, equal lengths", method="equal
 
 def make_study(name: StudyName, scale: Scale) -> Study:
     """In place of the one that ships; of any scale."""
-    return Study(name, "a title", (MARKOV, EQUAL) if name == "classic" else (PART, OTHER))
+    return Study(name, (MARKOV, EQUAL) if name == "classic" else (PART, OTHER))
