@@ -32,7 +32,7 @@ from compile_il.evaluation.metrics import Labels
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source, training_world
-from compile_il.training.trainer import Trainer, train_all
+from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 
@@ -78,7 +78,7 @@ def main(run: Run) -> None:
     for way in run.ways:
         config = Config(**{"num_iterations": run.num_iterations, "num_seeds": run.num_seeds} | WAYS[way])
         trainer = Trainer(config, make_source(labelled(run) if way == "labels" else run.world, config))
-        models, held_out = train_all(trainer), trainer.source.held_out.with_labels()
+        models, held_out = runner.train_all(trainer), trainer.source.held_out.with_labels()
         rows = [describe(model, held_out, test, merge=way == "merged") for model in models]
         best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
         figures[way] = {"seeds": rows, "kept": rows[best] | {"seed": best}}

@@ -15,7 +15,7 @@ from compile_il.evaluation.results import Measurement
 from compile_il.inference.records import Loss
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source
-from compile_il.training.trainer import Trainer, train_all
+from compile_il.training.trainer import Trainer
 from compile_il.worlds import World
 
 
@@ -46,6 +46,14 @@ class Results:
 def train(data: Demonstrations | str | World, config: Config) -> list[Model]:
     """Returns the model of each seed, trained on demonstrations, or on fresh ones of a world."""
     return train_all(Trainer(config, make_source(data, config)))
+
+
+def train_all(trainer: Trainer) -> list[Model]:
+    """Trains all iterations and returns the model of each seed, of which `compile_il.fit` keeps the best."""
+    state = trainer.start()
+    for iteration in range(trainer.config.num_iterations):
+        state, _ = trainer.step(state, iteration)
+    return trainer.models(state)
 
 
 class Check(NamedTuple):

@@ -9,8 +9,8 @@ import compile_il as cil
 from compile_il.baselines.learned import NEGLIGIBLE, LSTMSurprisal, SurprisalCuts, surprisal_settings
 from compile_il.config import Config
 from compile_il.evaluation.metrics import boundary_f1
-from compile_il.training.sources import make_source, training_world
-from compile_il.training.trainer import Trainer, train_all
+from compile_il.training.sources import training_world
+from experiments.ablations import runner
 from tests.inference.exact.small import small_model, vector_demos
 
 SYMBOLS = Config(num_segments=3, num_iterations=300, batch_size=32, hidden_dim=16, learning_rate=1e-2, num_seeds=2)
@@ -18,9 +18,8 @@ SYMBOLS = Config(num_segments=3, num_iterations=300, batch_size=32, hidden_dim=1
 
 @pytest.fixture(scope="module")
 def trained() -> list[SurprisalCuts]:
-    config = surprisal_settings(SYMBOLS)
-    trainer = Trainer(config, make_source(training_world("symbols", 3), config))
-    return [SurprisalCuts(model) for model in train_all(trainer)]
+    models = runner.train(training_world("symbols", 3), surprisal_settings(SYMBOLS))
+    return [SurprisalCuts(model) for model in models]
 
 
 def test_new_symbols_come_as_a_surprise(trained: list[SurprisalCuts]) -> None:

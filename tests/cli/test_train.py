@@ -50,7 +50,7 @@ def test_damaged_checkpoints_and_the_way_out(
         path.write_bytes(whole[: len(whole) // 2])
         message = refuses(train(symbols, run, "--resume"), capsys)
         assert f"The checkpoint {folder} " in message
-        assert "Delete that folder and resume again to start from the beginning." in message
+        assert "delete that folder and resume again to start from the beginning." in message
         path.write_bytes(whole)
     assert (run / "model" / "model.safetensors").read_bytes() == model
     shutil.rmtree(folder)

@@ -97,7 +97,7 @@ def test_damage_is_noticed(name: str, damage: str, folder: Path, capfd: pytest.C
         latest(folder)
     message = str(refusal.value)
     assert message.startswith(f"The checkpoint {folder / '17'} is damaged")
-    assert message.endswith("Delete that folder and resume again to go on from iteration 5.")
+    assert message.endswith("delete that folder and resume again to go on from iteration 5.")
     assert capfd.readouterr() == ("", ""), "only our words are to be heard"
 
 
@@ -115,12 +115,12 @@ def test_the_advice_works(folder: Path) -> None:
         (folder / str(step) / WEIGHTS_FILE).write_bytes(b"")
 
     spoil(17)
-    with pytest.raises(CheckpointError, match=r"17 .* Delete that folder and resume again to go on from iteration 5\."):
+    with pytest.raises(CheckpointError, match=r"17 .* delete that folder and resume again to go on from iteration 5\."):
         latest(folder)
     shutil.rmtree(folder / "17")
     assert_same(latest(folder), FIRST)
     spoil(5)
-    with pytest.raises(CheckpointError, match=r"5 .* Delete that folder and resume again to start from the beginning"):
+    with pytest.raises(CheckpointError, match=r"5 .* delete that folder and resume again to start from the beginning"):
         latest(folder)
     shutil.rmtree(folder / "5")
     assert latest(folder).iteration == 0
@@ -128,7 +128,9 @@ def test_the_advice_works(folder: Path) -> None:
 
 def test_other_shapes(folder: Path) -> None:
     wider = BLANK._replace(params=BLANK.params | {"weights": jnp.zeros((2, 3, 5))})
-    with pytest.raises(CheckpointError, match="17 is of a model with other arrays: resume with the version"):
+    with pytest.raises(
+        CheckpointError, match="17 is damaged, or of another version of compile-il. Resume with that version"
+    ):
         latest(folder, wider)
 
 

@@ -122,18 +122,6 @@ def test_resuming_with_something_else(changes: dict[str, Any], message: str, tmp
     assert (tmp_path / RUN_FILE).read_text() == written
 
 
-def test_of_worlds_only_what_differs_is_told(tmp_path: Path) -> None:
-    world, skills = "world GridWorld(kind='pickup', num_tasks={}, size=10, reward='{}')", ", skills 12ab"
-    start(tmp_path, data=world.format(3, "dense") + skills)
-    message = r"on world GridWorld with num_tasks=3, and this is world GridWorld with num_tasks=5: give"
-    with pytest.raises(RunError, match=message):
-        resume(tmp_path, data=world.format(5, "dense") + skills)
-    with pytest.raises(RunError, match="with num_tasks=3, reward='dense', and this is"):
-        resume(tmp_path, data=world.format(5, "sparse") + skills)
-    with pytest.raises(RunError, match="size=10, reward='dense'\\), skills 12ab, and this is"):
-        resume(tmp_path, data=world.format(3, "dense"))
-
-
 def test_more_iterations_may_be_asked_for(tmp_path: Path) -> None:
     start(tmp_path)
     resume(tmp_path, num_iterations=200)

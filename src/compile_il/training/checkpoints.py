@@ -25,13 +25,11 @@ class CheckpointError(CompileError):
 
 
 class Checkpoint(NamedTuple, Generic[State]):
-    """A saved state of a training run, with the iterations and the time that led to it."""
+    """A saved state of a training run, with the number of iterations and the seconds that led to it."""
 
     state: State
     iteration: int = 0
-    """Number of iterations done."""
     seconds: float = 0.0
-    """Seconds that these iterations took."""
 
 
 class Checkpoints:
@@ -65,28 +63,18 @@ class Checkpoints:
             shutil.rmtree(self.folder / str(iteration), ignore_errors=True)
 
     def latest(self, start: State) -> Checkpoint[State]:
-        """Returns the last checkpoint, with arrays of the shapes of those in `start`, which it is where there is none.
-
-        Raises:
-          CheckpointError: the last one is damaged; it is never skipped silently.
-        """
+        """Returns the last checkpoint, or `start` where there is none; a damaged one is never skipped silently."""
         if not self.iterations:
             return Checkpoint(start)
         *others, last = self.iterations
         place = self.folder / str(last)
         try:
             about, arrays = load_arrays(place, FORMAT)
+            state = fill_shapes(eqx.filter_eval_shape(lambda: start), arrays, place)
         except ModelError as error:
             then = f"go on from iteration {others[-1]}" if others else "start from the beginning"
             raise CheckpointError(
-                f"The checkpoint {place} is damaged, or of another version of compile-il. Delete that folder and "
-                f"resume again to {then}."
-            ) from error
-        try:
-            state = fill_shapes(eqx.filter_eval_shape(lambda: start), arrays, place)
-        except ModelError as error:
-            raise CheckpointError(
-                f"The checkpoint {place} is of a model with other arrays: resume with the version of compile-il that "
-                "wrote it, or start anew in another folder."
+                f"The checkpoint {place} is damaged, or of another version of compile-il. Resume with that version, or "
+                f"delete that folder and resume again to {then}."
             ) from error
         return Checkpoint(state, about["iteration"], about["seconds"])

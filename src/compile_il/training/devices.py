@@ -21,7 +21,7 @@ from jaxtyping import Array
 from compile_il.config import CompileError, ConfigError
 
 SHARES = "shares"
-"""The name of the mesh's only axis."""
+"""Name of the mesh's only axis."""
 
 
 class HostError(CompileError):
@@ -31,10 +31,7 @@ class HostError(CompileError):
 def join_hosts(coordinator: str, *, num_hosts: int | None = None, host: int | None = None) -> None:
     """Waits for the other hosts, before anything else is computed; their devices count as one's own from then on.
 
-    Args:
-      coordinator: `address:port` of the first host, or `auto` where JAX gets addresses from a cluster's scheduler.
-      num_hosts: how many there are.
-      host: which one this is, from 0.
+    The coordinator is `address:port` of host 0, or `auto` where JAX gets addresses from a cluster's scheduler.
     """
     if coordinator == "auto":
         jax.distributed.initialize()
@@ -105,7 +102,7 @@ def local_copy(tree: Any) -> Any:
 
 def is_first_process() -> bool:
     """Whether this is the process that writes files and prints."""
-    return bool(jax.process_index() == 0)
+    return jax.process_index() == 0
 
 
 def broadcast(tree: Any) -> Any:
@@ -154,12 +151,10 @@ def differences_in_words(hosts: list[dict[str, str]]) -> str:
     """A phrase that names what is not the same on all hosts, with each value and the hosts that have it."""
     words = []
     for name in dict.fromkeys(name for values in hosts for name in values):
-        holders: dict[str, list[int]] = {}
-        for host, values in enumerate(hosts):
-            holders.setdefault(values.get(name, "missing"), []).append(host)
+        given = [values.get(name, "missing") for values in hosts]
+        holders = {value: [host for host, other in enumerate(given) if other == value] for value in given}
         if len(holders) > 1:
-            values_in_words = [f"{value} on {_in_words(numbers)}" for value, numbers in holders.items()]
-            words.append(f"{name} is {' and '.join(values_in_words)}")
+            words.append(f"{name} is {' and '.join(f'{value} on {_in_words(on)}' for value, on in holders.items())}")
     return "; ".join(words)
 
 

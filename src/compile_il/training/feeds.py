@@ -1,10 +1,10 @@
 """Draws the batches of each training step from a world some steps ahead, or picks them out of data.
 
-Which batches an iteration gets depends on its number, the seed and the settings only.
+Which batches an iteration gets depends on its number, the seed and the settings only. There is one for each length
+bucket, whose arrays are seeds x shares (one for each device) x ...
 """
 
 import functools
-from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +24,6 @@ BATCHES_AHEAD = 32
 """Iterations whose batches are drawn from a world at once on an accelerator, where one takes as long as all of them."""
 
 
-@runtime_checkable
-class Batches(Protocol):
-    """The batches of every iteration."""
-
-    def draw(self, iteration: int) -> tuple[Batch, ...]:
-        """Returns a batch for each length bucket, whose arrays are seeds x shares (one for each device) x ..."""
-
-
 class WorldBatches:
     """Fresh demonstrations of the source's world, drawn for `ahead` iterations at once; settings are resolved ones."""
 
@@ -42,7 +34,7 @@ class WorldBatches:
         self._drawn: tuple[int, list[Batch]] | None = None
 
     def draw(self, iteration: int) -> tuple[Batch]:
-        """Returns the batch of one iteration; there is one bucket, as the lengths are not known before."""
+        """Returns the batch of one iteration; there is one bucket, as lengths are not known before."""
         block, index = divmod(iteration, self.ahead)
         if self._drawn is None or self._drawn[0] != block:
             keys = _split_keys(self.key, block * self.ahead, self.ahead, self.config.num_seeds, self.batch_size)
@@ -98,9 +90,6 @@ def _draw_batches(
     supervision: SupervisionKind,
 ) -> list[Batch]:
     """Draws the batches of several iterations at once, and returns one for each."""
-
-    def draw(keys: Key[Array, " B"]) -> Batch:
-        return draw_batch(world, keys, num_frames, max_length, supervision)
-
+    draw = functools.partial(draw_batch, world, num_frames=num_frames, max_length=max_length, supervision=supervision)
     batches = jax.vmap(jax.vmap(jax.vmap(draw)))(keys)
     return [jax.tree.map(lambda leaf, i=i: leaf[i], batches) for i in range(len(keys))]

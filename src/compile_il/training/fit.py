@@ -128,28 +128,25 @@ def _report(trainer: Trainer, loop: TrainingLoop[Trained], loss: Loss, bar: Prog
     if log is None and not bar.shown:
         return
     scores = score_seeds(trainer, loop.state)
-    best = best_of(scores)
-    if not math.isfinite(scores[best].log_likelihood):
-        raise TrainingError.diverged(loop.iteration)
+    best = best_of(scores, loop.iteration)
     losses = {"loss": loss.total, **{f"loss_{name}": values for name, values in loss.terms.items()}}
     by_seed = [
-        score._asdict() | {name: float(values[seed]) for name, values in losses.items()}
+        {name: float(values[seed]) for name, values in losses.items()} | score._asdict()
         for seed, score in enumerate(scores)
     ]
-    row = {
+    row: dict[str, Any] = {
         "iteration": loop.iteration,
         "seconds": round(loop.seconds, 2),
         "seed": best,
-        "loss": by_seed[best]["loss"],
-        "held_out_log_likelihood": scores[best].log_likelihood,
+        **by_seed[best],
     }
-    row |= {name: value for name, value in by_seed[best].items() if name != "log_likelihood"}
+    row["held_out_log_likelihood"] = row.pop("log_likelihood")
     words = f"loss {row['loss']:.2f}  held-out {row['held_out_log_likelihood']:.2f}"
     if row["boundary_accuracy"] is not None:
         words += f"  boundaries {100 * row['boundary_accuracy']:.1f} %"
     bar.show(words)
-    annealed = engine_of(trainer.config).annealed(trainer.config, loop.iteration - 1)
     if log is not None:
+        annealed = engine_of(trainer.config).annealed(trainer.config, loop.iteration - 1)
         log.write(row | annealed | {"by_seed": by_seed})
 
 
@@ -179,28 +176,26 @@ def score_seeds(trainer: Trainer, state: Trained) -> list[HeldOutScores]:
     return scores
 
 
-def best_of(scores: list[HeldOutScores]) -> int:
-    """Index of the seed with the best held-out likelihood; those that have diverged come last."""
-    return int(np.argmax(np.nan_to_num([each.log_likelihood for each in scores], nan=-np.inf)))
+def best_of(scores: list[HeldOutScores], iteration: int) -> int:
+    """Returns the seed with the best held-out likelihood, or raises an error if all have diverged."""
+    best = int(np.argmax(np.nan_to_num([each.log_likelihood for each in scores], nan=-np.inf)))
+    if not math.isfinite(scores[best].log_likelihood):
+        raise TrainingError.diverged(iteration)
+    return best
 
 
 def _best(trainer: Trainer, state: Trained, say: Callable[[str], None]) -> Model:
     """Returns the model with the best held-out likelihood; raises `TrainingError` if all have diverged."""
-    models, diverged = trainer.models(state), TrainingError.diverged(trainer.config.num_iterations)
-    if not any(map(_is_finite, models)):
-        raise diverged
+    models, total = trainer.models(state), trainer.config.num_iterations
+    # The loss of the last step was that of the weights before it.
+    leaves = [jax.tree.leaves(eqx.filter(model.skills, eqx.is_inexact_array)) for model in models]
+    if not any(all(np.isfinite(leaf).all() for leaf in each) for each in leaves):
+        raise TrainingError.diverged(total)
     if len(models) == 1:
         return models[0]
     scores = score_seeds(trainer, state)
-    best = best_of(scores)
-    if not math.isfinite(scores[best].log_likelihood):
-        raise diverged
+    best = best_of(scores, total)
     values = [f"{each.log_likelihood:.2f}" for each in scores]
     others = ", ".join(value for seed, value in enumerate(values) if seed != best)
     say(f"Kept seed {best} of {len(models)}: held-out log-likelihood {values[best]}, the others {others}.")
     return models[best]
-
-
-def _is_finite(model: Model) -> bool:
-    """Whether all weights of a model are finite; the loss of the last step was that of the weights before it."""
-    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(model.skills, eqx.is_inexact_array)))

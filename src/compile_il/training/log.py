@@ -5,7 +5,6 @@ import math
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from compile_il.data.files import write_atomically
@@ -16,9 +15,7 @@ LOG_FILE, EVENTS_FOLDER = "log.jsonl", "tensorboard"
 class TrainingLog:
     """Rows of numbers, written as they come: a run that is killed loses none that it has written.
 
-    Args:
-      folder: the folder of the run.
-      resumed_at: iterations that a resumed run starts from; rows after them belong to work that is done again.
+    A run that is resumed at an iteration drops the rows after it, which belong to work that is done again.
     """
 
     def __init__(self, folder: Path, *, resumed_at: int = 0):
@@ -50,7 +47,7 @@ class TrainingLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._rows.close()
         self._events.close()
 

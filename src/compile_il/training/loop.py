@@ -6,13 +6,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType, TracebackType
-from typing import Any, Generic, Self, TypeVar
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Generic, Self, TypeVar
 
 import jax
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.table import Column
 
 from compile_il.config import CompileError
@@ -24,6 +24,7 @@ AGREE_EVERY = 50
 """Number of iterations after which several processes ask each other whether to stop."""
 LINE_SECONDS = 60.0
 """Seconds between two lines, where there is no terminal to show a bar."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 State = TypeVar("State")
 Out = TypeVar("Out")
@@ -44,28 +45,35 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, iteration: int, total: int, *, usable: bool = False):
         self.iteration, self.total = iteration, total
-        can_be_used = ", and can be used as it is" if usable else ""
-        self.where = f"after iteration {iteration} of {total}; all is saved{can_be_used}."
+        self.where = f"after iteration {iteration} of {total}; all is saved{', and can be used as it is' * usable}."
         super().__init__(
             f"{self.where} To go on, start again with the same data, settings and folder, and resume=True (--resume)."
         )
 
 
-class StopRequest:
+class StopRequest(ExitStack):
     """Notes Ctrl-C, or a request to terminate, inside its `with` block; a second one interrupts at once.
 
     Signals that are ignored outside, as Ctrl-C is in background jobs of a script, stay ignored. Signals reach the main
     thread only; in another one nothing is noted and nothing changes.
     """
 
-    innermost: "StopRequest | None" = None
-    """The request whose block the main thread is in."""
+    requested = False
+    _unbroken = False
 
-    def __init__(self) -> None:
-        self.requested = False
-        self._unbroken = False
-        self._handlers: dict[int, Any] = {}
-        self._outer: StopRequest | None = None
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in STOP_SIGNALS:
+                if (handler := signal.getsignal(number)) is not signal.SIG_IGN:
+                    signal.signal(number, self._note)
+                    # None is a handler that Python did not install, and cannot put back.
+                    self.callback(signal.signal, number, handler or signal.SIG_DFL)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        first, self.requested = not self.requested, True
+        if not first and not self._unbroken:
+            raise KeyboardInterrupt
 
     @contextmanager
     def unbroken(self) -> Iterator[None]:
@@ -76,31 +84,11 @@ class StopRequest:
         finally:
             self._unbroken = False
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        interrupt = self.requested and not self._unbroken
-        self.requested = True
-        if interrupt:
-            raise KeyboardInterrupt
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            signals = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
-            self._handlers = {number: signal.signal(number, self._note) for number in signals}
-            self._outer, StopRequest.innermost = StopRequest.innermost, self
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if StopRequest.innermost is self:
-            StopRequest.innermost = self._outer
-        for number, handler in self._handlers.items():
-            # None is a handler that Python did not install, and cannot put back.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        self._handlers = {}
-
 
 def stop_is_requested() -> bool:
     """Whether the innermost `StopRequest` block has been asked to stop; for work inside it that may wait long."""
-    return StopRequest.innermost is not None and StopRequest.innermost.requested
+    noting = [getattr(signal.getsignal(number), "__self__", None) for number in STOP_SIGNALS]
+    return any(isinstance(request, StopRequest) and request.requested for request in noting)
 
 
 @dataclasses.dataclass
@@ -131,11 +119,10 @@ class TrainingLoop(Generic[State]):
 
         Args:
           total: number of iterations.
-          step: the state and the number of the iteration -> the next state, and what `report` is called with.
-          report: callback after each iteration.
-          choose: the state -> the model or the agents; raises `TrainingError` if nothing in it can be used.
-          save: callback to write that, and the number of iterations done, where there are `outputs`; where training is
-            stopped, too.
+          step: maps the state and the number of the iteration to the next state, and to what `report` is called with.
+          report: is called after each iteration.
+          choose: maps the state to a model or agents, or raises `TrainingError` if none can be used.
+          save: writes these and the number of iterations done, where there are `outputs`, also if training is stopped.
         """
         stopped: Stopped | None = None
         try:
@@ -186,22 +173,16 @@ class TrainingLoop(Generic[State]):
 class ProgressBar:
     """A bar of iterations on the console with the last scores beside it; or, without a terminal, a line once a minute.
 
-    Args:
-      total: iterations in all.
-      done: iterations that were done before.
-      shown: whether to show a bar, by default where standard error is a terminal; if False nothing is printed at all.
+    By default it is shown where standard error is a terminal; if `shown` is False nothing is printed at all.
     """
 
     def __init__(self, total: int, done: int, shown: bool | None):
         self.shown = sys.stderr.isatty() if shown is None else shown
         self._silent = shown is False
         # The bar takes the width that the words leave: in 80 columns nothing may be cut.
-        columns = (
-            BarColumn(bar_width=None, table_column=Column(ratio=1, max_width=40)),
-            TextColumn("{task.completed}/{task.total}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(elapsed_when_finished=True, table_column=Column(no_wrap=True)),
-            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-        )
+        bar = BarColumn(bar_width=None, table_column=Column(ratio=1, max_width=40))
+        remaining = TimeRemainingColumn(elapsed_when_finished=True, table_column=Column(no_wrap=True))
+        columns = bar, "{task.completed}/{task.total}", remaining, "{task.description}"
         self._bar = Progress(*columns, console=Console(stderr=True), disable=not self.shown, expand=True)
         self._task = self._bar.add_task("compiling", total=total, completed=done)
         self._scores = ""
@@ -229,5 +210,5 @@ class ProgressBar:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()

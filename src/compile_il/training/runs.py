@@ -11,7 +11,6 @@
 import dataclasses
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -58,14 +57,9 @@ def lock_folder(folder: Path, refusal: Exception) -> Iterator[None]:
 def open_run(
     folder: str | os.PathLike[str], config: Any, data: str, *, resume: bool, checkpoint_seconds: float
 ) -> Iterator[RunOutputs]:
-    """Starts a run in a folder, or resumes the one that is there if it has these settings and data.
+    """Starts a run in a folder, or resumes the one that is there if it has these settings and this fingerprint of data.
 
-    Args:
-      folder: the folder of the run.
-      config: the settings, a dataclass such as `Config`; more iterations than before may be asked for.
-      data: the fingerprint of what is trained on.
-      resume: whether to resume a run that is there.
-      checkpoint_seconds: time between checkpoints.
+    Settings are a dataclass such as `Config`; more iterations than before may be asked for.
     """
     path = Path(folder)
     _check_place(path, resume=resume)
@@ -128,8 +122,7 @@ def _check_same(path: Path, config: Any, data: str) -> None:
         ) from error
     run = f"The run in {path.parent}"
     if started["data"] != data:
-        then, now = _differences(started["data"], data)
-        raise RunError(f"{run} was started on {then}, and this is {now}: give the same data.")
+        raise RunError(f"{run} was started on {started['data']}, and this is {data}: give the same data.")
     for field in dataclasses.fields(config):
         old, new = getattr(before, field.name), getattr(config, field.name)
         if field.name == "num_iterations":
@@ -140,14 +133,3 @@ def _check_same(path: Path, config: Any, data: str) -> None:
                 f"{run} was started with {field.name}={old}, and this has {field.name}={new}: give the same settings "
                 "(more iterations may be asked for), or name another folder."
             )
-
-
-def _differences(one: str, other: str) -> tuple[str, str]:
-    """Returns two descriptions of data; of worlds of one kind, which have many settings, only those that differ."""
-    setting = re.compile(r"\w+=[^,()]+")
-    if setting.sub("", one) != setting.sub("", other):
-        return one, other
-    pairs = zip(setting.findall(one), setting.findall(other), strict=True)
-    sides = zip(*(pair for pair in pairs if pair[0] != pair[1]), strict=True)
-    first, second = (f"{one.split('(', 1)[0]} with {', '.join(side)}" for side in sides)
-    return first, second

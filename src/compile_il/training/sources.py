@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
     world: World | None
     demos: Demonstrations
-    """The data; of a world, a sample of it, for spaces, scales and lengths."""
+    """The data, or a sample of the world."""
     held_out: Demonstrations
     """Demonstrations that training never sees; seeds are compared on them."""
     space: Space
@@ -69,25 +69,30 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
             )
         check_numbering(demos)
         _check_labels(demos, config.resolved(counts), counts)
-        _check_effects(space_of(demos), config)
         kept, held_out = hold_out(demos, config.seed)
-        return Source(None, kept, held_out, space_of(demos), kept.max_length, counts)
-    if isinstance(demos, os.PathLike) or (isinstance(demos, str) and demos.endswith(".npz")):
+        source = Source(None, kept, held_out, space_of(demos), kept.max_length, counts)
+    else:
+        source = _source_of_world(demos, config)
+    if config.effects and not sum(source.space.observation_shape[-1:]):
         raise DemonstrationError(
-            f"{os.fspath(demos)!r} is not the name of a world: read demonstrations from a file with "
+            "Effects are changes of what is seen, of things in a grid or of vectors, and these demonstrations have "
+            f"{'symbols' if source.space.observation_kind == 'symbol' else 'no states'}: leave effects out."
+        )
+    return source
+
+
+def _source_of_world(given: str | World, config: Config) -> Source:
+    if isinstance(given, os.PathLike) or (isinstance(given, str) and given.endswith(".npz")):
+        raise DemonstrationError(
+            f"{os.fspath(given)!r} is not the name of a world: read demonstrations from a file with "
             "Demonstrations.load(file)."
         )
-    if not isinstance(demos, str | World):
-        raise not_demonstrations(demos, otherwise=", or a world or its name")
-    world = training_world(demos, config.expected_segments) if isinstance(demos, str) else demos
-    # Others' worlds show their codes in a sample only.
-    _check_supervision(world, getattr(world, "num_types", getattr(world, "num_symbols", 0)), config)
+    if not isinstance(given, str | World):
+        raise not_demonstrations(given, otherwise=", or a world or its name")
+    world = training_world(given, config.expected_segments) if isinstance(given, str) else given
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
+    _check_supervision(world, sample, config)
     _check_lengths(sample, config, without="")
-    _check_effects(space_of(sample), config)
-    _check_supervision(
-        world, max(int(codes.max(initial=-1)) + 1 for codes in sample.truth.codes or [np.zeros(1, int)]), config
-    )
     # Time grows with the square of it, and hardly any demonstration is as long as a world allows.
     limit = jax.eval_shape(world.episode, key_of(0)).actions.shape[0]
     max_length = min(limit, math.ceil(LENGTH_MARGIN * sample.max_length))
@@ -119,20 +124,11 @@ def fingerprint(demos: Demonstrations | str | World) -> str:
     return f"{len(demos)} demonstrations, sha256 {checksum(*parts)[:16]}"
 
 
-def _check_effects(space: Space, config: Config) -> None:
-    """Refuses effects where nothing that is seen could change."""
-    if config.effects and not sum(space.observation_shape[-1:]):
-        raise DemonstrationError(
-            "Effects are changes of what is seen, of things in a grid or of vectors, and these demonstrations have "
-            f"{'symbols' if space.observation_kind == 'symbol' else 'no states'}: leave effects out."
-        )
-
-
-def _check_supervision(world: World, num_codes: int, config: Config) -> None:
-    """Refuses a world whose labels, with so many codes, do not fit the settings."""
+def _check_supervision(world: World, sample: Demonstrations, config: Config) -> None:
+    """Refuses a world whose labels do not fit the settings."""
     if config.supervision == "none":
         return
-    if config.num_segments is not None and config.num_segments != world.num_tasks:
+    if config.num_segments not in (None, world.num_tasks):
         raise DemonstrationError(
             f"The world's lists have {world.num_tasks} tasks, and num_segments is {config.num_segments}: with "
             "supervision they must be equal."
@@ -141,32 +137,29 @@ def _check_supervision(world: World, num_codes: int, config: Config) -> None:
         raise DemonstrationError(
             f"The world's lists have {world.num_tasks} tasks, and max_segments is {config.max_segments}: raise it."
         )
-    if "z" in config.supervision and num_codes > config.num_codes:
+    last = max((int(codes.max(initial=-1)) for codes in sample.truth.codes or ()), default=0)
+    if "z" in config.supervision and last >= config.num_codes:
         raise DemonstrationError(
-            f"The world's labels have codes up to {num_codes - 1}, and there are "
-            f"{describe_codes(config, num_codes - 1)}, or take supervision of codes away."
+            f"The world's labels have codes up to {last}, and there are {describe_codes(config, last)}, or take "
+            "supervision of codes away."
         )
 
 
 def _check_lengths(demos: Demonstrations, config: Config, *, without: str) -> None:
     """Refuses demonstrations too short or too long for their segments; `without` is a further remedy for short ones."""
-    num_segments, most = config.num_segments, config.num_segments or config.max_segments
+    most = config.num_segments or config.max_segments
     if config.longest_segment is not None and demos.max_length > most * config.longest_segment:
         raise DemonstrationError(
             f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
             f"up to {config.longest_segment}: raise longest_segment, or the number of segments."
         )
-    if num_segments is None:
-        return
-    if engine_of(config).MAY_BE_EMPTY:
-        if num_segments > demos.max_length:
-            raise DemonstrationError(
-                f"num_segments is {num_segments}, and the longest demonstration has {demos.max_length} steps: lower it."
-            )
-    elif (shortest := int(demos.lengths.min())) < num_segments:
+    may_be_empty = engine_of(config).MAY_BE_EMPTY
+    i = int(demos.lengths.argmax() if may_be_empty else demos.lengths.argmin())
+    if config.num_segments is not None and demos.lengths[i] < config.num_segments:
+        instead = "" if may_be_empty else f", or give None where it is not known{without}"
         raise DemonstrationError(
-            f"Demonstration {int(demos.lengths.argmin())} has {shortest} steps, too few for {num_segments} segments: "
-            f"lower num_segments, or give None where it is not known{without}."
+            f"Demonstration {i} has {demos.lengths[i]} steps, too few for {config.num_segments} segments: lower "
+            f"num_segments{instead}."
         )
 
 
@@ -179,13 +172,7 @@ def _check_labels(demos: Demonstrations, config: Config, counts: SegmentCounts) 
     engine = engine_of(config)
     engine.check_labels(demos.labels, counts_from_labels(demos) if counts.of_all else np.full(len(demos), most))
     fewest = 1 if counts.of_all else config.num_segments or 1
-    lists = demos.labels.segment_codes or [np.zeros(0, int)] * len(demos)
-    for i, (boundaries, codes) in enumerate(zip(demos.labels.boundaries, lists, strict=True)):
-        if (needed := 1 + int(np.sum(boundaries[1:] == 1))) > most:
-            raise DemonstrationError(
-                f"The labels of demonstration {i} cut it into {needed} segments, and the settings allow {most}: raise "
-                "num_segments (or max_segments), or change the labels."
-            )
+    for i, codes in enumerate(demos.labels.segment_codes or ()):
         if len(codes) and not fewest <= len(codes) <= most:
             raise DemonstrationError(
                 f"The labels of demonstration {i} give codes of {len(codes)} segments, and the settings ask for "

@@ -20,7 +20,7 @@ from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss, is_impossible
 from compile_il.model.model import Model
 from compile_il.training.devices import SHARES, local_copy, make_mesh, place
-from compile_il.training.feeds import Batches, DatasetBatches, WorldBatches
+from compile_il.training.feeds import DatasetBatches, WorldBatches
 from compile_il.training.sources import Source
 from compile_il.worlds import name_of
 from compile_il.worlds.world import key_of
@@ -37,14 +37,10 @@ class Trained(NamedTuple):
 
 
 class Trainer:
-    """One compiled training step for all seeds of a fit.
+    """Trains all seeds on a source (`training.sources.make_source`), whose segment counts complete the settings.
 
     `start` gives the first state, each `step` the next one, `models` what has been learned. A step depends on the
     state, its number and the settings only, so training can stop and go on anywhere.
-
-    Args:
-      config: the settings as given, which are resolved for this source.
-      source: where batches come from; see `compile_il.training.sources.make_source`.
     """
 
     def __init__(self, config: Config, source: Source):
@@ -60,7 +56,7 @@ class Trainer:
         self._losses = engine.make_losses(resolved, self.rate)
         self.batch_size = config.batch_size if source.world is not None else min(config.batch_size, len(source.demos))
         self.mesh = make_mesh(config.num_devices, self.batch_size)
-        self.batches: Batches
+        self.batches: WorldBatches | DatasetBatches
         if source.world is not None:
             self.batches = WorldBatches(resolved, source, self.batch_size, self.mesh, batch_key)
         else:
@@ -78,14 +74,10 @@ class Trainer:
 
     def place(self, state: Trained) -> Trained:
         """Copies a state that this host has to all devices that train."""
-        placed: Trained = place(self.mesh, state)
-        return placed
+        return Trained(*place(self.mesh, tuple(state)))
 
     def step(self, state: Trained, iteration: int) -> tuple[Trained, Loss]:
-        """Updates every seed once, each with its own batch, which depends on the iteration and on nothing before.
-
-        The loss that it returns is that before the update, with one value for each seed.
-        """
+        """Updates every seed once, each with its own batch; returns the loss of each before the update."""
         state, loss = self._step(state, self.batches.draw(iteration), iteration)
         self._unawaited.append(loss)
         while len(self._unawaited) > self._under_way:
@@ -173,14 +165,6 @@ def expected_length(config: Config, source: Source) -> float:
     return engine_of(config).expected_length(mean, fresh=source.world is not None)
 
 
-def train_all(trainer: Trainer) -> list[Model]:
-    """Trains all iterations and returns the model of each seed; `compile_il.fit` keeps the best of them, and a log."""
-    state = trainer.start()
-    for iteration in range(trainer.config.num_iterations):
-        state, _ = trainer.step(state, iteration)
-    return trainer.models(state)
-
-
 def map_seeds(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:
     """Maps `function` over the leading seed axis of every argument and result: `lax.map` on CPUs, `vmap` elsewhere.
 
@@ -199,14 +183,12 @@ def map_seeds(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any
 
 
 def make_optimiser(config: Config) -> optax.GradientTransformation:
-    """Returns Adam, with gradients clipped to the norm `config.max_gradient`.
+    """Makes Adam, with gradients clipped to the norm `config.max_gradient`.
 
     A single large gradient stays in Adam's second moment for thousands of iterations, in which all steps are small.
     """
     adam = optax.adam(learning_rates(config))
-    if config.max_gradient is None:
-        return adam
-    return optax.chain(optax.clip_by_global_norm(config.max_gradient), adam)
+    return adam if config.max_gradient is None else optax.chain(optax.clip_by_global_norm(config.max_gradient), adam)
 
 
 def learning_rates(config: Config) -> optax.Schedule:
