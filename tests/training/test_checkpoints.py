@@ -128,9 +128,7 @@ def test_the_advice_works(folder: Path) -> None:
 
 def test_other_shapes(folder: Path) -> None:
     wider = BLANK._replace(params=BLANK.params | {"weights": jnp.zeros((2, 3, 5))})
-    with pytest.raises(
-        CheckpointError, match="17 is damaged, or of another version of compile-il. Resume with that version"
-    ):
+    with pytest.raises(CheckpointError, match=r"17 is damaged, or of another version .* Resume with that"):
         latest(folder, wider)
 
 

@@ -21,7 +21,7 @@ from compile_il.config import NO_COUNTS, Config, ConfigError
 from compile_il.data.batch import Batch, batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
-from compile_il.data.segment_counts import counts_from_labels, with_counts
+from compile_il.data.segment_counts import attach_counts, counts_from_labels, with_counts
 from compile_il.data.spaces import check_numbering, scaling_of, space_of
 from compile_il.data.validation import DemonstrationError
 from compile_il.evaluation.evaluate import evaluate
@@ -429,14 +429,13 @@ def test_labels_tell_nothing_new_where_a_number_is_given(inference: str) -> None
 def test_settings_of_a_model_are_those_that_were_given(tmp_path: Path) -> None:
     """So that another training may begin with them, and what is not said is chosen anew."""
     demos, config = vector_demos(), dataclasses.replace(SMALL, num_iterations=1)
-    model = fit(demos, config=config, out=tmp_path)
-    for same in (model, load(tmp_path)):
+    for same in (fit(demos, config=config, out=tmp_path), load(tmp_path)):
         assert same.config == config
         assert (same.resolved.shared_termination, same.resolved.termination_weight) == (False, 1.0)
-        unknown = fit(demos, config=same.config, num_segments=None)
-        assert (unknown.resolved.shared_termination, unknown.resolved.termination_weight) == (True, 3.0)
-        assert unknown.skills.termination_weight == 3.0
-        assert fit(demos, config=same.config, inference="relaxed").resolved.sigma_floor == 0.25
+    unknown = fit(demos, config=config, num_segments=None)
+    assert (unknown.resolved.shared_termination, unknown.resolved.termination_weight) == (True, 3.0)
+    assert unknown.skills.termination_weight == 3.0
+    assert fit(demos, config=config, inference="relaxed").resolved.sigma_floor == 0.25
 
 
 class Plain:
@@ -578,11 +577,10 @@ def test_some_counts_may_be_known() -> None:
         fit(demos, config=SMALL, num_segments=None, inference="relaxed")
 
 
-@pytest.mark.parametrize("counts", [[3, 4, None, 2], [3, 4, 2, 2]])
-def test_as_many_are_considered_as_are_told(counts: list[int | None]) -> None:
-    """Of all demonstrations or of some, in a list or in labels."""
+def test_as_many_are_considered_as_are_told() -> None:
+    """Of all demonstrations in labels, or of some in a list."""
     demos = vector_demos()
-    for data, told in ((demos, counts), (with_counts(demos, counts), None)):
+    for data, told in ((demos, [3, 4, None, 2]), (with_counts(demos, [3, 4, 2, 2]), None)):
         model = fit(data, config=SMALL, num_segments=told, max_segments=3)
         assert (model.config.max_segments, model.resolved.max_segments) == (3, 4)
         assert model.log_counts(demos, "unknown", "exact").shape == (4, 5)
@@ -599,7 +597,7 @@ def test_a_long_list_of_counts_is_not_shown() -> None:
 
 
 def test_num_segments_may_be_called_unknown() -> None:
-    assert fit(vector_demos(), config=SMALL, num_segments="unknown").config.num_segments is None
+    assert attach_counts(vector_demos(), SMALL, {"num_segments": "unknown"})[1].num_segments is None
     with pytest.raises(ConfigError, match="`fit` also takes a list"):
         fit(vector_demos(), config=SMALL, num_segments="three")
 

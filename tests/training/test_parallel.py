@@ -18,7 +18,7 @@ from compile_il.cli import main
 from compile_il.config import ConfigError
 from compile_il.model.files import MODEL_FOLDER
 from compile_il.training.devices import differences_in_words, join_hosts, make_mesh, shares_in_words
-from tests.training.parallel_run import ENGINES_AND_SOURCES, both_engines
+from tests.training.parallel_run import both_engines
 
 LIMIT = 600
 """Seconds after which a process is given up."""
@@ -60,6 +60,7 @@ def alone() -> dict[str, dict[str, Any]]:
 
 def assert_same(found: dict[str, dict[str, Any]], num_devices: int) -> None:
     """Either engine, on all of so many devices, finds what it finds alone."""
+    assert set(found) == {"relaxed", "exact"}
     for engine in found:
         expected = alone()[engine]
         assert (found[engine]["devices"], expected["devices"]) == (num_devices, 1), engine
@@ -74,7 +75,6 @@ def assert_same(found: dict[str, dict[str, Any]], num_devices: int) -> None:
 def test_eight_devices_train_as_one(tmp_path: Path) -> None:
     finish(launch("devices", str(tmp_path / "found.json")))
     found = json.loads((tmp_path / "found.json").read_text())
-    assert set(found) == set(ENGINES_AND_SOURCES)
     assert_same(found, 8)
     assert all(all(each["awaited"]) for each in found.values()), "with steps piling up, simulated devices can deadlock"
 
@@ -84,7 +84,6 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         finish(process)
     first, second = (json.loads((tmp_path / f"out.{i}.json").read_text()) for i in range(2))
     assert first == second
-    assert set(first["engines"]) == {"relaxed, data", "exact, world"}
     assert_same(first["engines"], 2)
     assert (tmp_path / "whole" / MODEL_FOLDER).is_dir()
     assert len((tmp_path / "whole" / "log.jsonl").read_text().splitlines()) == 4

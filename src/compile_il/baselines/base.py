@@ -18,9 +18,9 @@ class Cuts(NamedTuple):
     """Segmentation by a baseline, in lists with one entry per demonstration."""
 
     boundaries: list[NDArray[np.int32]]
-    """The inner boundaries: the first step of each segment but the first."""
+    """First step of each segment but the first."""
     labels: list[NDArray[np.int32]] | None
-    """For each step the label of its segment, a whole number; None from methods that only cut."""
+    """Label of each step; None from methods that only cut."""
 
 
 @runtime_checkable
@@ -40,7 +40,7 @@ class Baseline(Protocol):
 
 
 def require_demonstrations(given: object) -> None:
-    """Raises an error for what is no set of demonstrations, such as a world's name, which only trained methods take."""
+    """Refuses anything else, such as a world's name, which only trained methods take."""
     if not isinstance(given, Demonstrations):
         raise DemonstrationError(
             f"This baseline takes demonstrations, and was given a {type(given).__name__}: make them of a world "
@@ -49,7 +49,7 @@ def require_demonstrations(given: object) -> None:
 
 
 def counts_of(demos: Demonstrations, num_segments: int | Sequence[int]) -> list[int]:
-    """Returns the number of segments of each demonstration, and refuses what is no set of demonstrations."""
+    """Returns the number of segments of each demonstration."""
     require_demonstrations(demos)
     return broadcast_counts(num_segments, demos).tolist()
 
@@ -65,12 +65,11 @@ def import_baseline_library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        message = f"This baseline needs {name}, an extra: pip install 'compile-il[baselines]'"
-        raise MissingExtraError(message) from error
+        raise MissingExtraError(f"This baseline needs {name}, an extra: pip install 'compile-il[baselines]'") from error
 
 
 def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
-    """Scores a baseline's segmentation as those of models are scored, but for acting."""
+    """Scores a baseline's segmentation as those of models, but for acting."""
     scores = score_boundaries(cuts.boundaries, true_boundaries(demos))
     labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
     return Evaluation(*scores, reconstruction=None, exact_match=None, online=None, **labels)
@@ -89,12 +88,9 @@ class Choice(NamedTuple):
 
 
 def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: Demonstrations) -> Choice:
-    """Fits each candidate, and keeps the one with the best F1 of boundaries where their true number is given.
+    """Fits each candidate, and keeps the first with the best F1 of boundaries where their true number is given.
 
-    Args:
-      candidates: settings to choose from; the first one is kept where several are equally good.
-      train: demonstrations that the candidates are fitted to.
-      validation: other demonstrations, with known boundaries, which are then not to be reported.
+    Validation demonstrations have true boundaries; scores on them are not to be reported.
     """
     if not candidates:
         raise ValueError("There is nothing to choose from: give at least one candidate.")

@@ -39,7 +39,6 @@ class ChangePoints:
     method: Method = "dynp"
     """`dynp`: squared distances to a segment's mean (Dynp); `kernel`: Gaussian of the median width (KernelCPD)."""
     view: View = dataclasses.field(default_factory=View)
-    """What the method looks at; see `compile_il.baselines.features`."""
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -62,8 +61,7 @@ class ChangePointCuts:
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into a number of segments."""
         counts = counts_of(demos, num_segments)
-        pairs = zip(self.features(demos), counts, strict=True)
-        return Cuts([self._cut(rows, count) for rows, count in pairs], None)
+        return Cuts(list(map(self._cut, self.features(demos), counts)), None)
 
     def _cut(self, rows: NDArray[np.float64], num_segments: int) -> NDArray[np.int32]:
         if num_segments == 1 or num_segments == len(rows):

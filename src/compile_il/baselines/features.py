@@ -58,10 +58,11 @@ class Features:
 
     view: View
     space: Space
-    state_map: "Standard"
+    state_scaling: Float[np.ndarray, "2 D"]
+    """Mean and spread of each column."""
     components: Float[np.ndarray, "D C"]
     """Directions in the space of states, divided by the spread along them; the identity where columns are few."""
-    action_map: "Standard"
+    action_scaling: Float[np.ndarray, "2 A"]
 
     @classmethod
     def of(cls, demos: Demonstrations, view: View) -> Self:
@@ -71,41 +72,37 @@ class Features:
         check_numbering(demos)
         space = space_of(demos)
         states = np.concatenate([_flat_states(frames[:-1], space, view.relative) for frames in demos.observations])
-        state_map = Standard.of(states)
-        components = _components(state_map(states[:: -(-len(states) // MOST_ROWS)]), view.num_components)
-        return cls(view, space, state_map, components, Standard.of(_flat_actions(demos.storage.actions.values, space)))
+        scaling = _scaling(states)
+        components = _components(_scale(states[:: -(-len(states) // MOST_ROWS)], scaling), view.num_components)
+        return cls(view, space, scaling, components, _scaling(_flat_actions(demos.storage.actions.values, space)))
 
     def __call__(self, demos: Demonstrations) -> list[Float[np.ndarray, "T columns"]]:
         """Returns for each demonstration the vectors of its steps."""
-        _check_same(space_of(demos), self.space)
-        pairs = zip(demos.observations, demos.actions, strict=True)
-        return [np.concatenate(self._parts(frames[:-1], actions), axis=1) for frames, actions in pairs]
-
-    def _parts(self, frames: NDArray[Any], actions: NDArray[Any]) -> list[Float[np.ndarray, "T _"]]:
+        theirs, ours = space_of(demos), self.space
+        names = ("observation_kind", "observation_shape", "num_actions", "action_dim")
+        alike = all(getattr(theirs, name) == getattr(ours, name) for name in names)
+        if not alike or theirs.num_symbols > ours.num_symbols:  # a symbol fewer is no other space
+            raise DemonstrationError(
+                "These demonstrations have other observations or actions than those that the baseline was fitted to: "
+                "use demonstrations from the same spaces."
+            )
         parts = []
         if self.view.reads != "actions":
-            parts.append(self.state_map(_flat_states(frames, self.space, self.view.relative)) @ self.components)
+            states = (_flat_states(frames[:-1], ours, self.view.relative) for frames in demos.observations)
+            parts.append([_scale(rows, self.state_scaling) @ self.components for rows in states])
         if self.view.reads != "states":
-            parts.append(self.action_map(_flat_actions(actions, self.space)))
-        return parts
+            parts.append([_scale(_flat_actions(actions, ours), self.action_scaling) for actions in demos.actions])
+        return [np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Standard:
-    """Map that brings columns to zero mean and unit spread; those that are constant in training become zero."""
+def _scaling(rows: NDArray[Any]) -> Float[np.ndarray, "2 D"]:
+    """Returns mean and spread of each column; the spread is infinite where it is constant, which then becomes zero."""
+    spread = rows.std(axis=0, dtype=np.float64)
+    return np.stack([rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_SPREAD, spread, np.inf)])
 
-    mean: Float[np.ndarray, " D"]
-    spread: Float[np.ndarray, " D"]
 
-    @classmethod
-    def of(cls, rows: NDArray[Any]) -> Self:
-        """Learns mean and spread of each column."""
-        spread = rows.std(axis=0, dtype=np.float64)
-        return cls(rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_SPREAD, spread, np.inf))
-
-    def __call__(self, rows: NDArray[Any]) -> Float[np.ndarray, "T D"]:
-        """Returns the rows, standardised."""
-        return (rows - self.mean) / self.spread
+def _scale(rows: NDArray[Any], scaling: Float[np.ndarray, "2 D"]) -> Float[np.ndarray, "T D"]:
+    return (rows - scaling[0]) / scaling[1]
 
 
 def _components(rows: NDArray[np.float64], num_components: int) -> Float[np.ndarray, "D C"]:
@@ -132,13 +129,3 @@ def _flat_states(frames: NDArray[Any], space: Space, relative: bool) -> NDArray[
 
 def _flat_actions(actions: NDArray[Any], space: Space) -> NDArray[Any]:
     return np.eye(space.num_actions, dtype=np.float32)[actions] if space.num_actions else actions
-
-
-def _check_same(theirs: Space, ours: Space) -> None:
-    names = ("observation_kind", "observation_shape", "num_actions", "action_dim")
-    alike = all(getattr(theirs, name) == getattr(ours, name) for name in names)
-    if not alike or theirs.num_symbols > ours.num_symbols:  # a symbol fewer is no other space
-        raise DemonstrationError(
-            "These demonstrations have other observations or actions than those that the baseline was fitted to: use "
-            "demonstrations from the same spaces."
-        )

@@ -30,9 +30,7 @@ class HiddenMarkov:
     num_iterations: int = 50
     """Most steps of expectation maximisation in each training."""
     view: View = dataclasses.field(default_factory=lambda: View(relative=True))
-    """What the model looks at; see `compile_il.baselines.features`."""
     seed: int = 0
-    """Seed of the starts."""
 
     def __post_init__(self) -> None:
         for name in ("num_states", "num_restarts", "num_iterations"):
@@ -83,19 +81,18 @@ class HiddenMarkovCuts:
 
     features: Features
     model: Any
-    """Trained model of the library, `hmmlearn.hmm.GaussianHMM`."""
+    """A trained `hmmlearn.hmm.GaussianHMM`."""
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
-        """Cuts each demonstration into a number of segments.
+        """Cuts where the state changes along the most probable path (Viterbi).
 
-        Boundaries are the changes of state along the most probable path (Viterbi). The model has no say in their
-        number: where the path has more changes, those stay that are most probable under the posterior over all paths,
-        P(z_t ≠ z_{t-1} | x); where it has fewer, the most probable ones of the other steps join them. A segment's label
+        Where the path has too many changes, those stay that are most probable under the posterior over all paths,
+        P(z_t ≠ z_{t-1} | x); where it has too few, the most probable of the other steps join them. A segment's label
         is the state with most posterior probability in it.
         """
         counts = counts_of(demos, num_segments)
-        pairs = [self._cut(rows, count) for rows, count in zip(self.features(demos), counts, strict=True)]
-        return Cuts([inner for inner, _ in pairs], [labels for _, labels in pairs])
+        boundaries, labels = zip(*map(self._cut, self.features(demos), counts), strict=True)
+        return Cuts(list(boundaries), list(labels))
 
     def _cut(self, rows: NDArray[np.float64], num_segments: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         path = self.model.predict(rows)

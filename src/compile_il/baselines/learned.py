@@ -71,23 +71,24 @@ def surprisal_settings(config: Config) -> Config:
 
 @dataclasses.dataclass(frozen=True)
 class LSTMSurprisal:
-    """The paper's baseline LSTM surprisal, with the sizes, iterations and learning rate of a CompILE model."""
+    """The paper's baseline LSTM surprisal, with the sizes, iterations and learning rate of a CompILE model.
+
+    A world that is given by its name has as many tasks as that model's settings have segments.
+    """
 
     config: Config = dataclasses.field(default_factory=Config)
-    """Settings of the CompILE model; a world that is given by its name has as many tasks as these have segments."""
 
     def fit(self, demos: Demonstrations | str | World) -> "SurprisalCuts":
-        """Learns to predict actions; of several seeds, the one that predicts held-out ones best is kept."""
+        """Learns to predict actions, and keeps the seed that predicts held-out ones best."""
         source = training_world(demos, self.config.expected_segments) if isinstance(demos, str) else demos
         return SurprisalCuts(fit(source, config=surprisal_settings(self.config), progress=False))
 
 
 @dataclasses.dataclass(frozen=True)
 class SurprisalCuts:
-    """A trained policy, which cuts demonstrations at the actions that surprise it."""
+    """A policy trained with `surprisal_settings`, which cuts demonstrations at the actions that surprise it."""
 
     model: Model
-    """Trained with `surprisal_settings`."""
 
     def __post_init__(self) -> None:
         skills = self.model.skills

@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
     online: float | None
     """Share of levels solved by running the inferred skills in the world."""
     agreement: float | None = None
-    """Agreement of skills with the things that tasks are about; this and all below as in `metrics.LabelScores`."""
+    """Agreement of skills with the things that tasks are about; this and those below as in `metrics.LabelScores`."""
     nmi: float | None = None
     mean_iou: float | None = None
     segmental_f1_50: float | None = None
@@ -88,7 +88,7 @@ def evaluate(
 
 
 def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
-    """Refuses what is no number of segments; whether it fits the demonstrations is checked once they are there."""
+    """Refuses what is no number of segments, before demonstrations are made."""
     if isinstance(count, str) and count not in ("true", "unknown"):
         raise DemonstrationError(
             f'count is {count!r}: use "true" for as many segments as there are, "unknown" to find their number too, a '
@@ -116,12 +116,12 @@ def evaluate_segments(model: Model, segments: Segments, demos: Demonstrations) -
 
 
 def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """Returns the scores among `label_scores` that are fields of an `Evaluation`, by name."""
+    """Returns those of `label_scores` that are fields of an `Evaluation`."""
     return {name: value for name, value in label_scores(labels, demos).items() if name in Evaluation._fields}
 
 
 def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """Scores by name how skills agree with the things that tasks are about; empty where those are not known."""
+    """Scores how skills agree with the things that tasks are about, by name; empty without the truth about these."""
     truth = demos.truth
     if truth.boundaries is None or truth.codes is None:
         return {}

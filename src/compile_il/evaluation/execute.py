@@ -21,12 +21,12 @@ _DEMOS_PER_CALL = 256
 
 
 class Reconstruction(NamedTuple):
-    """Scores of skills that repeat the actions of demonstrations, given the true states."""
+    """Shares of the actions of demonstrations that skills repeat, given the true states."""
 
     accuracy: float
-    """Share of steps whose action is repeated, averaged over demonstrations."""
+    """Share of steps, averaged over demonstrations."""
     exact_match: float
-    """Share of demonstrations all of whose actions are repeated."""
+    """Share of demonstrations in which every action is repeated."""
 
 
 def reconstruct(skills: Actor, demos: Demonstrations, segments: Segments) -> Reconstruction:
@@ -74,13 +74,11 @@ def _repeat(
 
 
 class Execution(NamedTuple):
-    """Result of running a list of skills in one episode."""
+    """States of one episode, which stand still once all skills have stopped or it is over, and how many did."""
 
     states: Any
-    """The world's state at each time; it stands still once the list is done or the episode is over."""
     num_steps: Int[Array, ""]
     num_done: Int[Array, ""]
-    """Number of skills that stopped; fewer than there are in the list if the episode ended first."""
 
 
 class _RunState(NamedTuple):
@@ -121,9 +119,6 @@ def run_codes(
 def run_all(
     skills: Actor, world: ActingWorld, levels: Any, codes: Shaped[Array, "B M ..."], num_codes: Int[Array, " B"]
 ) -> Bool[Array, " B"]:
-    """Returns whether all tasks were done on each of many levels, where `run_codes` ran the codes."""
-
-    def run_one(level: Any, codes: Shaped[Array, "M ..."], num_codes: Int[Array, ""]) -> Bool[Array, ""]:
-        return run_codes(skills, world, level, codes, num_codes).states.task_index[-1] == world.num_tasks
-
-    return jax.vmap(run_one)(levels, codes, num_codes)
+    """Returns whether all tasks are done on each of many levels, where `run_codes` runs the codes."""
+    run = jax.vmap(lambda *given: run_codes(skills, world, *given).states.task_index[-1] == world.num_tasks)
+    return run(levels, codes, num_codes)

@@ -23,10 +23,7 @@ _NUM_SHUFFLES = 5
 
 
 class Scores(NamedTuple):
-    """Scores of boundaries, between 0 and 1, over all demonstrations together.
-
-    The paper averages over the boundaries of each demonstration first, which is the same where all have as many.
-    """
+    """Scores of boundaries, between 0 and 1, over all demonstrations together; the paper averages each one's first."""
 
     boundary_accuracy: float
     """Share of true boundaries that the predicted boundary of the same index hits exactly."""
@@ -44,7 +41,7 @@ def score(found: Segments, demos: Demonstrations) -> Scores:
 
 
 def true_boundaries(demos: Demonstrations) -> Boundaries:
-    """Returns the true boundaries of demonstrations, or raises an error where they are not known."""
+    """Returns the true boundaries of demonstrations, or raises an error where there are none."""
     if demos.truth.boundaries is None:
         raise DemonstrationError(
             "The true boundaries of these demonstrations are not known, and there is nothing to score: give them with "
@@ -54,7 +51,7 @@ def true_boundaries(demos: Demonstrations) -> Boundaries:
 
 
 def score_boundaries(predicted: Boundaries, true: Boundaries) -> Scores:
-    """Computes all scores of the boundaries of some demonstrations."""
+    """Computes all scores of boundaries."""
     return Scores(
         boundary_accuracy=boundary_accuracy(predicted, true),
         f1=boundary_f1(predicted, true),
@@ -80,10 +77,8 @@ def boundary_f1(predicted: Boundaries, true: Boundaries, tolerance: int = 0) -> 
     Precision is the share of predicted boundaries with a true one at most `tolerance` steps away, recall the share of
     true ones with a predicted one there; a boundary may match several, and one that is listed twice counts once.
 
-    Deviation: the paper counts all predictions in precision, also those at the very end, behind which segments are
-    empty. Here such segments are left out before anything is scored, as no steps belong to them and methods that have
-    none are scored alike. So where a model is given more segments than there are, precision may be higher than the
-    paper's, which has one wrong prediction more in each demonstration that ends with empty ones.
+    Deviation: the paper counts predictions at the very end in precision, behind which segments are empty. Here empty
+    segments are left out before anything is scored, so that methods without them are scored alike.
     """
     pairs = [(np.unique(p), np.unique(t)) for p, t in _boundary_pairs(predicted, true)]
     near = [np.abs(p[:, None] - t[None, :]) <= tolerance for p, t in pairs]
@@ -96,26 +91,34 @@ def boundary_f1(predicted: Boundaries, true: Boundaries, tolerance: int = 0) -> 
 
 
 def _boundary_pairs(predicted: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    return list(zip(*_whole_lists(predicted, true, "boundaries"), strict=True))
+
+
+def _whole_lists(
+    predicted: Sequence[Any], true: Sequence[Any], name: str
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Returns predicted and true lists of the same demonstrations as int64; refuses all but flat whole numbers."""
     if len(predicted) != len(true) or not len(true):
-        raise ValueError(f"There are boundaries of {len(predicted)} demonstrations and the truth about {len(true)}.")
-    message = "The boundaries of demonstration {} are not a list of whole numbers."
-    lists = enumerate(zip(predicted, true, strict=True))
-    return [(_whole(p, message.format(i)), _whole(t, message.format(i))) for i, (p, t) in lists]
-
-
-def _whole(values: Any, message: str) -> NDArray[np.int64]:
-    """Returns a flat list of whole numbers as int64; raises an error with a message for anything else."""
-    given = np.asarray(values)
-    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
-        raise ValueError(message)
-    return given.astype(np.int64)
+        raise ValueError(
+            f"There are {name} of {len(predicted)} and of {len(true)} demonstrations: give both of the same."
+        )
+    sides = [[np.asarray(values) for values in side] for side in (predicted, true)]
+    for i, values in (entry for side in sides for entry in enumerate(side)):
+        if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
+            raise ValueError(
+                f"The {name} of demonstration {i} are {values.dtype} of shape {values.shape}, not a list of whole "
+                "numbers (Gaussian codes are no labels)."
+            )
+    ours, theirs = ([values.astype(np.int64) for values in side] for side in sides)
+    return ours, theirs
 
 
 class LabelScores(NamedTuple):
-    """Scores of how well skills agree with task types, between 0 and 1.
+    """Scores of how well skills agree with task types, between 0 and 1, however skills are numbered.
 
-    How skills are numbered makes no difference, unless several matchings agree equally often: one of them is taken.
-    All but `nmi` match skills one to one with task types, as for `agreement`.
+    All but `nmi` match skills one to one with task types, as for `agreement`. Segmental F1 is that of whole segments
+    that overlap by 10, 25 or 50 % with one of the same type. Scores by chance are those of the same segments with
+    shuffled skills: they are far from zero where there are few types, or few demonstrations for many skills.
     """
 
     agreement: float
@@ -125,17 +128,10 @@ class LabelScores(NamedTuple):
     mean_iou: float
     """Mean over task types of steps in common over steps of either."""
     segmental_f1_10: float
-    """F1 of whole segments that overlap by 10 % with one of the same type."""
     segmental_f1_25: float
-    """F1 of whole segments that overlap by 25 % with one of the same type."""
     segmental_f1_50: float
-    """F1 of whole segments that overlap by 50 % with one of the same type."""
     agreement_by_chance: float
-    """Agreement of the same segments with shuffled skills, which say nothing about task types.
-
-    It is far from zero where there are few types, or few demonstrations for many skills."""
     nmi_by_chance: float
-    """Mutual information of the same segments with shuffled skills."""
 
 
 def score_labels(predicted: Labels, true: Labels) -> LabelScores:
@@ -180,7 +176,7 @@ def match_labels(predicted: Labels, true: Labels) -> Labels:
     """
     from scipy.optimize import linear_sum_assignment  # takes half a second, which most uses of the package need not pay
 
-    ours, theirs = _checked_labels(predicted, true)
+    ours, theirs = _label_lists(predicted, true)
     our_labels, their_labels, counts = _count_pairs(ours, theirs)
     # Labels without a partner are numbered below every true label, so that none is right by chance.
     names = min(int(their_labels.min()), 0) - 1 - np.arange(len(our_labels))
@@ -191,7 +187,7 @@ def match_labels(predicted: Labels, true: Labels) -> Labels:
 
 def normalised_mutual_information(predicted: Labels, true: Labels) -> float:
     """Computes 2 I(predicted; true) / (H(predicted) + H(true)) over steps; 1 where either side has one label."""
-    _, _, counts = _count_pairs(*_checked_labels(predicted, true))
+    _, _, counts = _count_pairs(*_label_lists(predicted, true))
     joint = counts / sum(map(len, true))
     entropies = _entropy(joint.sum(axis=1)) + _entropy(joint.sum(axis=0))
     if entropies == 0:
@@ -219,7 +215,7 @@ def mean_iou(predicted: Labels, true: Labels) -> float:
 
     Labels must have the same meaning on both sides; see `match_labels`.
     """
-    ours, theirs = map(np.concatenate, _checked_labels(predicted, true))
+    ours, theirs = map(np.concatenate, _label_lists(predicted, true))
     masks = [(ours == label, theirs == label) for label in np.unique(theirs)]
     return float(np.mean([np.sum(a & b) / np.sum(a | b) for a, b in masks]))
 
@@ -236,9 +232,19 @@ def segmental_f1(predicted: Labels, true: Labels, overlap: float) -> float:
     """
     if not 0 < overlap <= 1:
         raise ValueError(f"overlap is {overlap}: use a share above 0 and up to 1, such as 0.5.")
-    ours, theirs = ([_runs(part) for part in parts] for parts in _checked_labels(predicted, true))
+    ours, theirs = ([_runs(part) for part in parts] for parts in _label_lists(predicted, true))
     hits = sum(_num_hits(p, t, overlap) for p, t in zip(ours, theirs, strict=True))
     return 2 * hits / (sum(len(p.labels) for p in ours) + sum(len(t.labels) for t in theirs))
+
+
+def _label_lists(predicted: Labels, true: Labels) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    ours, theirs = _whole_lists(predicted, true, "labels")
+    for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if len(one) != len(other) or not len(other):
+            raise ValueError(
+                f"Demonstration {i} has {len(one)} predicted labels and {len(other)} true ones: give one for each step."
+            )
+    return ours, theirs
 
 
 class _Runs(NamedTuple):
@@ -262,30 +268,6 @@ def _num_hits(predicted: _Runs, true: _Runs, overlap: float) -> int:
         iou = np.where(label == true.labels, np.maximum(shared, 0) / either, 0.0)
         hit[np.argmax(iou)] |= iou.max() >= overlap
     return int(hit.sum())
-
-
-def _checked_labels(predicted: Labels, true: Labels) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Returns predicted and true labels as arrays, one for each demonstration."""
-    if len(predicted) != len(true) or len(true) == 0:
-        raise ValueError(
-            f"There are labels of {len(predicted)} and of {len(true)} demonstrations: give both of the same."
-        )
-    for i, (ours, theirs) in enumerate(zip(predicted, true, strict=True)):
-        if len(ours) != len(theirs) or len(theirs) == 0:
-            raise ValueError(
-                f"Demonstration {i} has {len(ours)} predicted labels and {len(theirs)} true ones: give one for each "
-                "step."
-            )
-    return _whole_labels(predicted), _whole_labels(true)
-
-
-def _whole_labels(labels: Labels) -> list[NDArray[np.int64]]:
-    message = (
-        "Labels of demonstration {} are {} of shape {}: give one whole number for each step. Gaussian codes are not "
-        "labels."
-    )
-    parts = map(np.asarray, labels)
-    return [_whole(part, message.format(i, part.dtype, part.shape)) for i, part in enumerate(parts)]
 
 
 class Summary(NamedTuple):

@@ -25,22 +25,18 @@ UNKNOWN_COMMIT = "unknown"
 
 def hardware() -> dict[str, Any]:
     """Describes the machine and the versions of JAX and Python."""
-    device = jax.devices()[0]
+    device, processor = jax.devices()[0], platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        if model := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
+            processor = model[1]
     return {
         "platform": device.platform,
-        "device": device.device_kind if device.platform != "cpu" else _processor(),
+        "device": device.device_kind if device.platform != "cpu" else processor,
         "num_devices": jax.device_count(),
         "num_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "jax": jax.__version__,
         "python": platform.python_version(),
     }
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        if model := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
-            return model[1]
-    return platform.processor() or platform.machine()
 
 
 @functools.cache
@@ -139,10 +135,7 @@ LABEL_HEADINGS = {
 
 
 def spread(values: Sequence[float | None]) -> str:
-    """Writes mean and standard deviation over seeds, in per cent; a dash where there is no such score.
-
-    Seeds that diverged have no score, and the number of the others is written too.
-    """
+    """Writes mean and standard deviation over seeds, in per cent, with the number of scores if some seeds have none."""
     scores = [100 * value for value in values if value is not None]
     if not scores:
         return "-"

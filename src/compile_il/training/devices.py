@@ -71,13 +71,12 @@ def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
 
 
 def shares_in_words(num_used: int, num_devices: int, batch_size: int) -> str | None:
-    """A sentence on how many of several devices share each batch; None where there is only one device."""
+    """Says how many of several devices share each batch; None where there is only one device."""
     if num_devices == 1:
         return None
-    if num_used == num_devices:
-        return f"{num_used} devices share each batch."
-    hint = f": to use all, make batch_size a multiple of {num_devices}" if batch_size % num_devices else ""
-    return f"{num_used} of {num_devices} devices share each batch{hint}."
+    of_all = "" if num_used == num_devices else f" of {num_devices}"
+    hint = f": to use all, make batch_size a multiple of {num_devices}" if of_all and batch_size % num_devices else ""
+    return f"{num_used}{of_all} devices share each batch{hint}."
 
 
 def place(mesh: Mesh, tree: Any, split: int | None = None) -> Any:
@@ -96,7 +95,7 @@ def place(mesh: Mesh, tree: Any, split: int | None = None) -> Any:
 
 
 def local_copy(tree: Any) -> Any:
-    """This host's copy, from one of its devices, of a tree of which all devices have a copy."""
+    """Returns this host's copy of a tree of which all devices have one."""
     return jax.tree.map(lambda leaf: leaf.addressable_data(0) if isinstance(leaf, jax.Array) else leaf, tree)
 
 
@@ -111,7 +110,7 @@ def broadcast(tree: Any) -> Any:
 
 
 def hosts_where(condition: bool) -> list[int]:
-    """Indices of the processes in which a condition holds; all must call this together."""
+    """Returns the processes in which a condition holds; all must call this together."""
     if jax.process_count() == 1:
         return [0] if condition else []
     return np.flatnonzero(multihost_utils.process_allgather(np.array(condition))).tolist()
@@ -119,7 +118,7 @@ def hosts_where(condition: bool) -> list[int]:
 
 @contextlib.contextmanager
 def fail_together() -> Iterator[None]:
-    """Fails in all processes if the block fails in any; without it, the others would wait for that one in vain."""
+    """Fails in all processes if the block fails in any, for which the others would wait in vain."""
     try:
         yield
     except Exception:
@@ -148,7 +147,7 @@ def check_same(values: dict[str, str]) -> None:
 
 
 def differences_in_words(hosts: list[dict[str, str]]) -> str:
-    """A phrase that names what is not the same on all hosts, with each value and the hosts that have it."""
+    """Names what is not the same on all hosts, with each value and the hosts that have it."""
     words = []
     for name in dict.fromkeys(name for values in hosts for name in values):
         given = [values.get(name, "missing") for values in hosts]

@@ -21,15 +21,8 @@ from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss
 from compile_il.model.files import MODEL_FOLDER
 from compile_il.model.model import DivergedError, Model
+from compile_il.training import devices
 from compile_il.training.checkpoints import Checkpoint
-from compile_il.training.devices import (
-    broadcast,
-    check_num_devices,
-    check_same,
-    fail_together,
-    is_first_process,
-    shares_in_words,
-)
 from compile_il.training.loop import ProgressBar, StopRequest, TrainingError, TrainingLoop
 from compile_il.training.runs import CHECKPOINT_SECONDS, RunOutputs, open_run
 from compile_il.training.sources import fingerprint, make_source
@@ -68,30 +61,30 @@ def fit(
       A model that segments demonstrations and whose skills act. Of several seeds, the one whose held-out demonstrations
       are most likely.
     """
-    with fail_together():
+    with devices.fail_together():
         if resume and out is None:
             raise ValueError("There is nothing to resume: give the folder of the run as out.")
         demos, config = attach_counts(demos, given_config(config), settings)
-        check_num_devices(config.num_devices)  # before demonstrations are made
+        devices.check_num_devices(config.num_devices)  # before demonstrations are made
     if jax.process_count() > 1:  # to read all data takes a while
         given = {name: str(value) for name, value in config.to_json().items()}
-        check_same({"data": fingerprint(demos), "out": "None" if out is None else "a folder", **given})
-    with fail_together():
+        devices.check_same({"data": fingerprint(demos), "out": "None" if out is None else "a folder", **given})
+    with devices.fail_together():
         source = make_source(demos, config)
     with contextlib.ExitStack() as stack:
         request = None if out is None else stack.enter_context(StopRequest())
         outputs: RunOutputs | None = None
-        with fail_together():
-            if out is not None and is_first_process():  # which alone writes files
+        with devices.fail_together():
+            if out is not None and devices.is_first_process():  # which alone writes files
                 run = open_run(out, config, fingerprint(demos), resume=resume, checkpoint_seconds=checkpoint_seconds)
                 outputs = stack.enter_context(run)
-        with fail_together():
+        with devices.fail_together():
             trainer = Trainer(config, source)
             start = trainer.start()
             last = Checkpoint(start) if outputs is None else outputs.checkpoints.latest(start)
-        last = broadcast(last)
+        last = devices.broadcast(last)
         loop = TrainingLoop(trainer.place(last.state), int(last.iteration), float(last.seconds), request, outputs)
-        return _train(trainer, loop, out, progress if is_first_process() else False)
+        return _train(trainer, loop, out, progress if devices.is_first_process() else False)
 
 
 def _train(
@@ -111,7 +104,7 @@ def _train(
         dataclasses.replace(model, config=done).save(Path(out) / MODEL_FOLDER, overwrite=True)
 
     with ProgressBar(total, loop.iteration, progress) as bar:
-        if words := shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
+        if words := devices.shares_in_words(trainer.mesh.size, jax.device_count(), trainer.batch_size):
             bar.say(words)
         number = trainer.config.resolved(trainer.source.segment_counts).num_segments
         if trainer.source.world is None and number is not None:
@@ -120,7 +113,7 @@ def _train(
 
 
 def _report(trainer: Trainer, loop: TrainingLoop[Trained], loss: Loss, bar: ProgressBar) -> None:
-    """Scores held-out demonstrations, for the log and for the bar; raises an error if training has diverged."""
+    """Scores held-out demonstrations for the log and the bar, or raises an error if training has diverged."""
     if not np.isfinite(loss.total).any():
         raise TrainingError.diverged(loop.iteration)
     loop.update_seconds()
@@ -151,15 +144,14 @@ def _report(trainer: Trainer, loop: TrainingLoop[Trained], loss: Loss, bar: Prog
 
 
 class HeldOutScores(NamedTuple):
-    """Scores of one seed on held-out demonstrations; the likelihood is NaN if it has diverged."""
+    """Scores of one seed on held-out demonstrations: NaN if it has diverged, None without the truth."""
 
     log_likelihood: float
     boundary_accuracy: float | None
-    """Share of true boundaries that are hit; None where the truth is not given."""
 
 
 def score_seeds(trainer: Trainer, state: Trained) -> list[HeldOutScores]:
-    """Scores each seed on held-out demonstrations: likelihood, and boundary accuracy where the truth is given."""
+    """Scores the model of each seed on held-out demonstrations."""
     held_out = trainer.source.held_out.with_labels()  # labels would make boundaries too easy to find
     counts = counts_from_labels(trainer.source.held_out) if trainer.source.segment_counts.of_all else None
     scores = []

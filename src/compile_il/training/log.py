@@ -53,12 +53,12 @@ class TrainingLog:
 
 
 def to_json(value: Any) -> str:
-    """Returns a value as one line of JSON, in which NaN and infinities, which JSON does not know, are null."""
+    """Returns a value as one line of JSON, with null for NaN and infinities."""
     return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log; a line that was cut off or damaged is left out."""
+    """Reads the rows of a run's log, without lines that were cut off or damaged."""
     path = folder / LOG_FILE
     rows = []
     for line in path.read_bytes().splitlines() if path.exists() else []:

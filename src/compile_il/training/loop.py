@@ -93,13 +93,14 @@ def stop_is_requested() -> bool:
 
 @dataclasses.dataclass
 class TrainingLoop(Generic[State]):
-    """The iterations of a training, from a state on; without a `request`, Ctrl-C simply ends the program."""
+    """Runs iterations from a state, after which so many are done, which took so many seconds.
+
+    Without a `request`, Ctrl-C simply ends the program.
+    """
 
     state: State
     iteration: int = 0
-    """Number of iterations done."""
     seconds: float = 0.0
-    """Seconds that these iterations took."""
     request: StopRequest | None = None
     outputs: RunOutputs | None = None
 

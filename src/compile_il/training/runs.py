@@ -35,7 +35,7 @@ class RunError(CompileError):
 
 @dataclasses.dataclass
 class RunOutputs:
-    """Where a training leaves its checkpoints, how often, and its log."""
+    """Holds the checkpoints of a training, the seconds between two of them, and the log."""
 
     checkpoints: Checkpoints
     checkpoint_seconds: float = CHECKPOINT_SECONDS
@@ -90,7 +90,7 @@ def holds_run(folder: Path) -> bool:
 
 
 def _check_place(path: Path, *, resume: bool) -> None:
-    if (path.exists() or path.is_symlink()) and not path.is_dir():
+    if os.path.lexists(path) and not path.is_dir():
         raise FileExistsError(f"{path} is not a folder: name a folder for the run.")
     if holds_run(path):
         if not resume:

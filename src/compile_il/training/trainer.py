@@ -113,10 +113,10 @@ class Trainer:
         iteration: Int[Array, ""],
         axis_name: str | None = None,
     ) -> tuple[Loss, Any]:
-        """Mean loss of each seed and its gradient, from this device's share and those of the others.
+        """Returns the mean loss of each seed and its gradient, summed over the shares of all devices.
 
-        Demonstrations that do not fit into the batch do not count, nor those without a possible segmentation: a world
-        now and then makes one with fewer steps than segments.
+        Demonstrations that do not fit into the batch do not count, nor those that a world makes with fewer steps than
+        segments.
         """
 
         def total(params: Any, batches: tuple[Batch, ...], keys: Key[Array, " B"]) -> tuple[Array, tuple[Loss, Array]]:
@@ -152,10 +152,10 @@ class Trainer:
 
 
 def expected_length(config: Config, source: Source) -> float:
-    """Expected steps of a segment, at least one: the data's mean, or for relaxed inference in a world the paper's 3.
+    """Expects segments as long as the data's mean, at least one step; for relaxed inference in a world the paper's 3.
 
-    Where the number of segments is not known the mean is to be learned, and as many are expected at first as are
-    considered: policies find too many segments before they find the right ones, whereas too few teach them nothing.
+    Without a number of segments the mean is to be learned, and as many are expected at first as are considered:
+    policies find too many segments before they find the right ones, whereas too few teach them nothing.
     """
     if source.segment_counts.of_all:
         expected = counts_from_labels(source.demos).mean()
@@ -192,7 +192,7 @@ def make_optimiser(config: Config) -> optax.GradientTransformation:
 
 
 def learning_rates(config: Config) -> optax.Schedule:
-    """Learning rate by iteration, constant, then falling to zero: small steps average out what the last batches say."""
+    """Keeps the learning rate constant, then lets it fall to zero: small steps average over the last batches."""
     if not config.cooldown:
         return optax.schedules.constant_schedule(config.learning_rate)
     last = max(round(config.cooldown * config.num_iterations), 1)

@@ -8,7 +8,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,7 @@ NUM_WORKERS = 3
 
 SupervisionKind = Literal["none", "b", "z", "bz"]
 """Labels of fresh demonstrations: none, boundaries, codes, or both."""
+_Chunk = tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def demonstrate(
@@ -68,33 +69,16 @@ def demonstrate(
     check_whole("num_demos", num_demos)
     check(num_demos >= 1, f"num_demos is {num_demos}", "ask for at least 1")
     check_whole("seed", seed)
-    chunks: list[_Chunk] = []
+    chunks: list[tuple[np.ndarray, ...]] = []
     frames: np.ndarray | None = None
-    made = 0
-    for chunk in _make_chunks(world, num_demos, key_of(seed)):
-        frames = _extend(frames, chunk.frames)
-        chunks.append(chunk._replace(frames=[]))
-        made += len(chunk.lengths)
+    for parts, *chunk in _make_chunks(world, num_demos, key_of(seed)):
+        frames = _extend(frames, parts)
+        chunks.append(tuple(chunk))
         if on_progress is not None:
-            on_progress(made)
-    _, actions, lengths, boundaries, num_boundaries, codes = zip(*chunks, strict=True)
-    num_inner = np.concatenate(num_boundaries)
-    return Demonstrations.from_packed(
-        frames, np.concatenate(actions), np.concatenate(lengths), num_actions=world.num_actions
-    ).with_truth(
-        boundaries=Ragged(np.concatenate(boundaries), num_inner), codes=Ragged(np.concatenate(codes), num_inner + 1)
-    )
-
-
-class _Chunk(NamedTuple):
-    """Some demonstrations as NumPy arrays packed end to end, the frames in parts."""
-
-    frames: list[np.ndarray]
-    actions: np.ndarray
-    lengths: np.ndarray
-    boundaries: np.ndarray
-    num_boundaries: np.ndarray
-    codes: np.ndarray
+            on_progress(sum(len(lengths) for _, lengths, *_ in chunks))
+    actions, lengths, boundaries, num_inner, codes = map(np.concatenate, zip(*chunks, strict=True))
+    demos = Demonstrations.from_packed(frames, actions, lengths, num_actions=world.num_actions)
+    return demos.with_truth(boundaries=Ragged(boundaries, num_inner), codes=Ragged(codes, num_inner + 1))
 
 
 def _make_chunks(world: World, num_demos: int, key: Array) -> Iterator[_Chunk]:
@@ -115,6 +99,7 @@ def _make_chunks(world: World, num_demos: int, key: Array) -> Iterator[_Chunk]:
 
 
 def _pack(world: World, episodes: Episode, num_demos: int) -> _Chunk:
+    """Packs demonstrations end to end: frames in parts, actions, lengths, boundaries and how many, codes."""
     lengths = np.asarray(episodes.length)[:num_demos]
     actions = np.asarray(episodes.actions)[:num_demos]
     segment_index = np.asarray(episodes.segment_index)[:num_demos]
@@ -124,7 +109,7 @@ def _pack(world: World, episodes: Episode, num_demos: int) -> _Chunk:
     num_boundaries = np.bincount(owner, minlength=num_demos)
     begun = np.arange(tasks.shape[1]) <= num_boundaries[:, None]
     frames = list(_draw_frames(world, episodes, lengths))
-    return _Chunk(frames, actions[valid], lengths, before + 1, num_boundaries, tasks[begun])
+    return frames, actions[valid], lengths, before + 1, num_boundaries, tasks[begun]
 
 
 def _draw_frames(world: World, episodes: Episode, lengths: np.ndarray) -> Iterator[np.ndarray]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from compile_il.worlds.drawing import grid_image, grid_text, reacher_image, reacher_text
 from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWindowWorld, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
-from compile_il.worlds.world import ActingWorld, Reward, Step, WorldError, key_of
+from compile_il.worlds.world import ActingWorld, Step, WorldError, key_of
 
 NO_TASK = -1
 """Value of the current task in `info` once all tasks are done."""
@@ -66,8 +66,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begins an episode on a random level, or on the one given in the options."""
         super().reset(seed=seed)
-        unknown = set(options or {}) - {"level"}
-        if unknown:
+        if unknown := set(options or {}) - {"level"}:
             raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
         with _on_cpu():
             if options and "level" in options:
@@ -125,18 +124,10 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
     task_names = OBJECT_NAMES
     _text, _image = staticmethod(grid_text), staticmethod(grid_image)
 
-    def __init__(
-        self,
-        kind: Literal["pickup", "visit"] = "pickup",
-        num_tasks: int = 3,
-        reward: Reward = "dense",
-        max_steps: int = NUM_RL_STEPS,
-        render_mode: RenderMode | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, render_mode: RenderMode | None = None, **options: Any) -> None:
         super().__init__(render_mode)
         make = GridWindowWorld if "window" in options else GridWorld
-        self._set_world(make(kind=kind, num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options))
+        self._set_world(make(**{"max_steps": NUM_RL_STEPS} | options))
 
     def _set_world(self, world: GridWorld) -> None:
         self.world = world
@@ -166,17 +157,10 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
     task_names = TARGET_NAMES
     _text, _image = staticmethod(reacher_text), staticmethod(reacher_image)
 
-    def __init__(
-        self,
-        num_tasks: int = 3,
-        reward: Reward = "dense",
-        max_steps: int = ReacherWorld.max_steps,
-        render_mode: RenderMode | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, render_mode: RenderMode | None = None, **options: Any) -> None:
         super().__init__(render_mode)
-        self.world = ReacherWorld(num_tasks=num_tasks, reward=reward, max_steps=max_steps, **options)
-        turned = 1.001 * (np.pi + max_steps * TIME_STEP * MAX_SPEED)  # a little more, for sums in float32
+        self.world = ReacherWorld(**options)
+        turned = 1.001 * (np.pi + self.world.max_steps * TIME_STEP * MAX_SPEED)  # a little more, for sums in float32
         far = TARGET_BELT[1]
         high = np.array([1.0, far, far] * self.world.num_types + [turned] * 2, np.float32)
         low = np.array([0.0, -far, -far] * self.world.num_types + [-turned] * 2, np.float32)

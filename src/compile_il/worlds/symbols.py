@@ -42,7 +42,6 @@ class SymbolsWorld:
     def __post_init__(self) -> None:
         check_options(self)
         check(self.max_repeats >= 1, f"max_repeats is {self.max_repeats}", "use at least 1")
-        check(self.max_steps >= 1, f"max_steps is {self.max_steps}", "use at least 1")
         check(
             self.num_tasks <= self.num_symbols,
             f"{self.num_tasks} runs of distinct symbols cannot be drawn from {self.num_symbols}",
