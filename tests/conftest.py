@@ -18,8 +18,9 @@ import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # programs need no places in the code
 QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Loops written in XLA's older way compile in a third of the time, and in one piece a little faster than in many.
 
@@ -62,6 +63,13 @@ def as_shipped() -> dict[str, str]:
     """The environment of a process whose programs are compiled as they are outside of tests."""
     flags = os.environ.get("XLA_FLAGS", "").replace(QUICKLY, "").strip()
     return os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0", "XLA_FLAGS": flags}
+
+
+def pytest_collection_finish() -> None:
+    """Collects garbage seldom: tracing makes much that lives long, and what is imported stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 MOST_BYTES = 2 << 30

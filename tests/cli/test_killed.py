@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from compile_il.model.files import load
 from compile_il.training.log import read_log
 from tests.cli.processes import (
@@ -33,6 +35,7 @@ def assert_same_log(one: Path, other: Path, total: int = NUM_ITERATIONS) -> None
     assert first == second
 
 
+@pytest.mark.slow
 def test_killed_at_a_random_moment(programs: Path, tmp_path: Path) -> None:
     runs = tmp_path / "undisturbed", tmp_path / "killed"
     plain, killed = (command("symbols", run, *LENGTH_ON_WORLD) for run in runs)

@@ -31,6 +31,7 @@ def written(out: Path) -> dict[str, Any]:
     return figures
 
 
+@pytest.mark.slow
 def test_imitation_by_both_decoders(tmp_path: Path) -> None:
     small = dataclasses.replace(imitation.AT_PAPER_SIZES, **SMOKE_SIZES, half_precision=False, inference="relaxed")
     run = imitation.Run(tmp_path / "out.json", "symbols", (3,), num_checks=1, also_exact=True, config=small)
@@ -110,6 +111,7 @@ def test_first_minute(tmp_path: Path) -> None:
     assert len(written(tmp_path / "out.json")) == 1
 
 
+@pytest.mark.slow
 def test_variants(tmp_path: Path) -> None:
     """With Gaussian codes, which the exact decoder cannot read."""
     config = dataclasses.replace(variants.Run(tmp_path).config, **SMOKE_SIZES, num_skills=3)
@@ -126,6 +128,7 @@ def test_surprisal(tmp_path: Path) -> None:
     assert len(row["scores"]) == 2
 
 
+@pytest.mark.slow
 def test_told_gaussian(tmp_path: Path) -> None:
     small = dataclasses.replace(told_gaussian.SMALL, num_iterations=2, batch_size=4, hidden_dim=8)
     run = told_gaussian.Run(tmp_path / "out.json", weights=(0.1,), num_levels=8, num_checks=2, config=small)

@@ -31,6 +31,7 @@ def kill_after_a_checkpoint(words: list[str], run: Path, programs: Path) -> None
     assert not (run / AGENT_FOLDER).exists()
 
 
+@pytest.mark.slow
 def test_a_killed_learner_ends_where_an_undisturbed_one_does(tmp_path: Path) -> None:
     programs, killed, undisturbed = tmp_path / "programs", tmp_path / "killed", tmp_path / "undisturbed"
     length = ("--num-iterations", "60")

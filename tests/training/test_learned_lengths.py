@@ -8,6 +8,7 @@ from compile_il.training.fit import fit
 from experiments.ablations.way_points import RECORDINGS, mean_length, record
 
 
+@pytest.mark.slow
 def test_visits_of_a_point_robot_are_counted() -> None:
     recording = RECORDINGS["forces, place and velocity"]
     demos = record(recording, 300, seed=0)

@@ -130,7 +130,6 @@ def test_segments_are_expected_to_be_as_long_as_in_the_data(
     config = Config(**({"num_segments": 3, "num_skills": 2, "hidden_dim": 4} | settings))
     trainer = Trainer(config, make_source("symbols" if data == "symbols" else demos, config))
     assert trainer.rate == pytest.approx(expected)
-    assert trainer.models(trainer.start())[0].duration_rate == trainer.rate
 
 
 def test_long_gradients_are_cut_and_short_ones_are_not() -> None:
@@ -155,6 +154,6 @@ def test_long_gradients_are_cut_and_short_ones_are_not() -> None:
 
 
 def test_a_world_tells_what_is_asked_of_it() -> None:
-    told = {kind: losses(SymbolsWorld(), supervision=kind) for kind in ("none", "b", "z", "bz")}
-    for one, other in (("none", "b"), ("none", "z"), ("b", "bz"), ("z", "bz")):
+    told = {kind: losses(SymbolsWorld(), supervision=kind) for kind in ("none", "b", "z")}
+    for one, other in (("none", "b"), ("none", "z"), ("b", "z")):
         assert (np.abs(told[one] - told[other]) > 1e-3).all(), (one, other)

@@ -166,7 +166,7 @@ def test_distinct_types() -> None:
     assert stats.chisquare(np.bincount(types[:, 0], minlength=10)).pvalue > SURE
 
 
-@pytest.mark.parametrize("size", [5, 7, 11, 16])
+@pytest.mark.parametrize("size", [5, 16])
 def test_other_sizes_are_solvable_too(size: int) -> None:
     world = GridWorld(size=size, num_objects=3, wall_rate=0.9, kind="pickup")
     assert np.asarray(draw_episodes(world, jax.random.key(0), 0, 500).success).all()

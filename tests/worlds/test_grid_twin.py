@@ -9,7 +9,7 @@ from compile_il.worlds.grid import GridWorld
 from tests.twins.grid_twin import TwinGrid
 from tests.worlds.rollout import draw_levels, play, to_twin
 
-NUM_LEVELS = 2000
+NUM_LEVELS = 500
 
 
 def step_beside(world: GridWorld, levels: object, actions: np.ndarray, segment_index: np.ndarray | None = None) -> int:
@@ -46,9 +46,9 @@ def test_random_actions(kind: str, reward: str) -> None:
     ("kind", "reward", "num_tasks", "num_objects", "num_levels"),
     [
         ("pickup", "sparse", 6, 6, NUM_LEVELS),
-        ("visit", "dense", 10, 6, 1000),
+        ("visit", "dense", 10, 6, 300),
         # A crowd: several wanted objects side by side, and the expert standing on them, in every level.
-        ("pickup", "dense", 30, 30, 200),
+        ("pickup", "dense", 30, 30, 60),
     ],
 )
 def test_expert_is_the_twins_expert(kind: str, reward: str, num_tasks: int, num_objects: int, num_levels: int) -> None:

@@ -40,6 +40,16 @@ ONE_OF_EACH: list[tuple[StudyName, str]] = [
     ("classic", "reacher, hidden Markov model"),
 ]
 """Studies and the names of their parts."""
+SLOWER = {
+    "exact, effects",
+    "z-CompILE",
+    "M=4",
+    "grid-visit, exact",
+    "grid-pickup, 3 tasks, sparse: low-level",
+    "grid-pickup, 3 tasks, sparse: VAE-BC",
+    "exact",
+}
+"""Those of which every piece is also run by another part or by tests/experiments/paper/test_parts.py."""
 
 
 def kinds_of(part: Part) -> set[str]:
@@ -80,7 +90,10 @@ def untrained(part: Part, *_: Any) -> tuple[list[Model], dict[str, Any]]:
     return trainer.models(trainer.start()), {}
 
 
-@pytest.mark.parametrize(("name", "part_name"), ONE_OF_EACH)
+@pytest.mark.parametrize(
+    ("name", "part_name"),
+    [pytest.param(*names, marks=[pytest.mark.slow] if names[1] in SLOWER else []) for names in ONE_OF_EACH],
+)
 def test_a_part_of_each_kind(name: StudyName, part_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On lists of five tasks everything would be compiled again."""
     part = dataclasses.replace(find(name, part_name), test_tasks=(3,), num_test=4)

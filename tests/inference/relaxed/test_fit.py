@@ -194,7 +194,7 @@ def test_labels_are_read_as_ends_and_codes() -> None:
     np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
 
 
-@pytest.mark.parametrize("supervision", ["none", "b", "z", "bz"])
+@pytest.mark.parametrize("supervision", ["b", "z"])
 def test_a_world_tells_the_truth(supervision: Any) -> None:
     world = make_world("grid-pickup", num_tasks=3)
     keys = jax.random.split(jax.random.key(5), 4)
