@@ -21,7 +21,7 @@ from compile_il.inference.exact.engine import make_priors, map_batch
 from compile_il.inference.exact.likelihood import end_probs, forward
 from compile_il.inference.exact.segment_scores import Priors, SegmentScores, point_mass
 from compile_il.inference.records import Actor, Skills
-from compile_il.inference.relaxed.recognition import Readout, draw_gumbel, infer_all
+from compile_il.inference.relaxed.recognition import Readout, infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.model.model import Model
@@ -84,7 +84,7 @@ def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dic
     if not isinstance(model.skills, RelaxedSkills):
         priors = make_priors(model.resolved, model.skills, model.duration_rate, demos.max_length)
         return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
-    noise = draw_gumbel(key_of(TEST_SEED), num_segments, demos.max_length + 1)[None]
+    noise = jax.random.gumbel(key_of(TEST_SEED), (num_segments, demos.max_length + 1))[None]
     config = model.config
     temperature = config.final_temperature or config.temperature
     return {

@@ -158,9 +158,7 @@ def test_segment_by_the_other_decoder(
 ) -> None:
     out, model, demos = tmp_path / "found.jsonl", cil.load(relaxed), cil.Demonstrations.load(symbols)
     typed = ["segment", str(relaxed), str(symbols), "--out", str(out), "--num-segments", "unknown"]
-    assert refuses(typed, capsys).endswith(
-        'must be told how many segments there are: pass their number, or decoder="exact".'
-    )
+    assert refuses(typed, capsys).endswith('needs the number of segments: pass it, or decoder="exact".')
     main([*typed, "--decoder", "exact", "--best", "path", "--max-segments", "3"])
     found = model.segment(demos, "unknown", decoder="exact", best="path", max_segments=3)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
@@ -276,7 +274,7 @@ def test_models_and_demonstrations_that_do_not_fit(
         weights.write_bytes(damaged)
         assert "config.json or model.safetensors does not hold what was written" in refused(run, symbols)
     shutil.rmtree(run / "model")
-    assert "holds a run that has not ended yet: go on with it" in refused(run, symbols)
+    assert "holds an unfinished run: finish it with resume=True" in refused(run, symbols)
     assert not out.exists()
 
 

@@ -189,7 +189,7 @@ def test_symbols_and_continuous_actions() -> None:
     assert found.num_segments.tolist() == [3]
     assert np.isfinite(found.log_likelihood).all()
     unseen = Demonstrations.from_arrays([np.array([0, 3, 1, 2, 0, 1])], [rng.normal(10, 5, (5, 2))])
-    with pytest.raises(DemonstrationError, match=r"trained on symbols 0 to 2, and these demonstrations have 3"):
+    with pytest.raises(DemonstrationError, match=r"trained on: symbol 3 and not 0 to 2"):
         model.segment(unseen)
 
 
@@ -211,7 +211,7 @@ def test_some_counts_may_be_known() -> None:
         np.testing.assert_allclose(found.log_likelihood[i], other.log_likelihood[i], rtol=1e-5)
     assert found.count_probs[0].tolist() == [0, 0, 1, 0, 0]
     assert model.segment(demos, np.array(2)).num_segments.tolist() == [2] * 4
-    with pytest.raises(ValueError, match="max_segments has no meaning where the number is told"):
+    with pytest.raises(ValueError, match="max_segments has no meaning where the number of segments is given"):
         model.segment(demos, [2, 1, 3, 1], max_segments=4)
 
 

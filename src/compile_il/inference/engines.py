@@ -1,4 +1,4 @@
-"""Choose between the two ways to infer boundaries and skills, which offer the same functions."""
+"""Chooses between the two ways to infer boundaries and skills, which offer the same functions."""
 
 from typing import Any, Protocol
 
@@ -16,43 +16,36 @@ from compile_il.inference.relaxed import engine as relaxed
 
 
 class Engine(Protocol):
-    """Functions that the modules `exact.engine` and `relaxed.engine` offer under the same names.
-
-    Settings are resolved ones (`Config.resolved`).
-    """
+    """Interface of the modules `exact.engine` and `relaxed.engine`; settings are resolved (`Config.resolved`)."""
 
     DECODER: Decoder
-    """The decoder that segments if no other is asked for."""
+    """The default decoder."""
     FINDS_COUNTS: bool
     """Whether the number of segments may be unknown."""
     MAY_BE_EMPTY: bool
     """Whether the last segments may be empty, so that there may be more segments than steps."""
+    WORLD_RATE: float | None
+    """Expected length of a segment where a world makes the demonstrations; None for the mean of the data."""
 
     def make_skills(self, config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> Any:
-        """Returns untrained networks of the sizes that settings ask for."""
+        """Returns networks before training."""
 
     def make_losses(self, config: Config, rate: float) -> Losses:
-        """Returns the losses that settings ask for, with the expected length of a segment in steps."""
+        """Returns the training loss; `rate` is the expected length of a segment in steps."""
 
     def decode(
         self, skills: Any, config: Config, rate: float, batch: Batch, log_counts: Float[Array, "B counts"], best: Best
     ) -> BatchSegments:
-        """Segments a batch, with log p(M) of each demonstration."""
+        """Segments a batch, given log p(M) of each demonstration."""
 
     def check_decodable(self, config: Config, best: Best | None) -> None:
-        """Refuses models that cannot be decoded in this way, and what `best` cannot mean."""
+        """Refuses models that cannot be decoded by this engine, and values of `best` that it does not have."""
 
     def check_labels(self, labels: PartialLabels, counts: NDArray[np.integer]) -> None:
-        """Refuses labels that are of no use, with the number of segments of each demonstration."""
+        """Refuses labels that the engine cannot use; `counts` are numbers of segments."""
 
     def cost_of(self, config: Config) -> Cost:
-        """Returns the time that a demonstration takes by its number of steps, in any unit."""
-
-    def expected_length(self, mean: float, *, fresh: bool) -> float:
-        """Returns the expected length of a segment, from the data's mean and whether a world makes the data."""
-
-    def annealed(self, config: Config, iteration: int) -> dict[str, float]:
-        """Returns what changes in the course of training, by name, for the log."""
+        """Returns the time to decode a demonstration as a function of its steps, in any unit."""
 
 
 def engine_of(config: Config) -> Engine:
@@ -62,6 +55,6 @@ def engine_of(config: Config) -> Engine:
 
 
 def engine_for(decoder: Decoder) -> Engine:
-    """Returns the engine that has a decoder; that of sums takes skills of either engine."""
+    """Returns the engine of a decoder; the exact one decodes skills of either engine."""
     engines: dict[str, Engine] = {"exact": exact, "recognition": relaxed}
     return engines[decoder]

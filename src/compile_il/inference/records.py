@@ -1,4 +1,4 @@
-"""Define what the two engines share: losses, scores of steps, segmentations of a batch, and the face of skills."""
+"""Defines the records and interfaces that both engines share."""
 
 import functools
 import operator
@@ -15,28 +15,24 @@ LOG_ZERO = -1e30
 
 
 def is_impossible(log_prob: Float[Array, "*axes"]) -> Bool[Array, "*axes"]:
-    """Whether a log-probability sums impossible events only; NaN and infinities are something else, and False."""
+    """Whether a log-probability is that of impossible events; NaN and infinities are not."""
     return jnp.isfinite(log_prob) & (log_prob < LOG_ZERO / 2)
 
 
 class Loss(NamedTuple):
-    """A loss and its named terms.
-
-    Arrays have one entry for each demonstration as engines return them, and one for each seed, averaged over its batch,
-    as `Trainer.step` returns them.
-    """
+    """A loss and its named terms: of each demonstration in engines, of each seed as `Trainer.step` returns it."""
 
     total: Float[Array, " _"]
     terms: dict[str, Float[Array, " _"]]
-    """Named terms that add up to the total; none where the loss has no parts."""
+    """Terms that add up to the total; none where the loss has no parts."""
 
 
 @runtime_checkable
 class Losses(Protocol):
-    """A function that gives what training minimises, for one seed."""
+    """Function that training minimises, for one seed."""
 
     def __call__(self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
-        """Returns the loss of each demonstration; `keys` are for samples, `iteration` for what is annealed."""
+        """Returns the loss of each demonstration; `keys` are for samples, `iteration` for annealing."""
 
 
 def sum_of(terms: dict[str, Float[Array, " _"]]) -> Loss:
@@ -45,10 +41,10 @@ def sum_of(terms: dict[str, Float[Array, " _"]]) -> Loss:
 
 
 class StepScores(NamedTuple):
-    """What the networks say about each step of one demonstration, for each skill."""
+    """Scores of each step of one demonstration, for each skill."""
 
     log_policy: Float[Array, "T K"]
-    """l_k(t): how well skill k explains action t."""
+    """l_k(t) = log π_k(a_t | s_t)."""
     log_stop: Float[Array, "T K"]
     """log ψ_k(t): the score of skill k for stopping on arriving from step t."""
     log_go: Float[Array, "T K"]
@@ -72,10 +68,7 @@ class BatchSegments(NamedTuple):
 
 @runtime_checkable
 class Actor(Protocol):
-    """Interface of what can be executed: skills of either engine, or anything else that acts and stops.
-
-    Where a skill begins it makes a state, and a new one after each step; what is in it is its own affair.
-    """
+    """Interface of skills that act and stop; the content of their state is their own."""
 
     def init(self, observation: Shaped[Array, "..."]) -> Any:
         """Returns the state in which the first skill begins."""
@@ -95,7 +88,7 @@ class Actor(Protocol):
 
 @runtime_checkable
 class Skills(Actor, Protocol):
-    """Networks of either engine: they score demonstrations, act, and say when a skill is done."""
+    """Interface of the networks of either engine."""
 
     @property
     def space(self) -> Space:
@@ -109,7 +102,10 @@ class Skills(Actor, Protocol):
         """Scores each step of each demonstration, [B, T, K]."""
 
     def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
-        """Log-factor of segments of 0 .. longest steps; training began with `rate`, and `allowed` limits lengths."""
+        """Calculates the log-factor of segments of 0 .. longest steps; training began with `rate`.
+
+        Segments longer than `allowed`, if not None, are impossible.
+        """
 
     def expected_length(self, rate: float) -> float:
         """Returns the expected length of a segment, where training began with `rate`."""

@@ -1,8 +1,8 @@
-"""Writes arrays of models and agents into folders, and reads them: `config.json`, for people, and `model.safetensors`.
+"""Writes and reads the folders of models and agents: settings in `config.json`, arrays in `model.safetensors`.
 
-Nothing in these files is ever executed. A folder is written whole or not at all; what is read is checked against the
-sum of all bytes and against the shapes that its settings ask for. Arrays are named by their place in a tree, such as
-`heads.layers.0.weight`.
+Nothing in these files is ever executed. A folder is written whole or not at all. What is read is checked against one
+checksum of all bytes and against the shapes that its settings ask for. Arrays are named by their place in a tree, such
+as `heads.layers.0.weight`.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from compile_il.worlds.world import key_of
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
 AGENT_FOLDER = "agent"
-"""The folder of an agent, in place of `MODEL_FOLDER`, where it is an agent that was trained."""
+"""Folder of a trained agent, in place of `MODEL_FOLDER`."""
 FORMAT = 3
 """Version of the files, raised whenever older ones can no longer be read."""
 
@@ -39,23 +39,26 @@ class ModelError(CompileError):
 
     @classmethod
     def no_model(cls, folder: Path, error: Exception) -> "ModelError":
-        """Returns the error for a description that is undamaged, and yet describes no model that can be built."""
+        """Returns the error for undamaged settings from which no model can be built."""
         return cls(
             f"{folder / CONFIG_FILE} does not describe a model ({type(error).__name__}: {error}). Undo what was "
             "changed in it, or copy the folder again."
         )
 
 
-def save(model: Model, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Writes a model into a folder of its own and returns its path; see `Model.save`."""
-    save_arrays(model.skills, describe(model), Path(folder), overwrite=overwrite)
-    return Path(folder)
-
-
 def load(folder: str | os.PathLike[str]) -> Model:
-    """Reads what `save` wrote, or the model of a run that `fit` was given a folder for, and checks all of it."""
+    """Reads a model from the folder that `Model.save` wrote, or from that of a finished run, and checks all of it."""
     place = _model_folder(Path(folder))
-    return build(*load_arrays(place, FORMAT), place)
+    description, arrays = load_arrays(place, FORMAT)
+    try:
+        config, resolved = (Config.from_json(description[name]) for name in ("settings", "resolved"))
+        rate, world, space = float(description["duration_rate"]), description["world"], Space(**description["space"])
+        space = dataclasses.replace(space, observation_shape=tuple(space.observation_shape))
+        make = engine_of(resolved).make_skills
+        shapes = eqx.filter_eval_shape(make, resolved, space, _blank_scaling(space), key_of(0))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError.no_model(place, error) from error
+    return Model(fill_shapes(shapes, arrays, place), config, resolved, rate, world)
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -70,24 +73,10 @@ def describe(model: Model) -> dict[str, Any]:
     }
 
 
-def build(description: dict[str, Any], arrays: dict[str, np.ndarray], place: Path) -> Model:
-    """Builds a model from its description and its arrays by name; `place` is where they came from, for messages."""
-    try:
-        config, resolved = (Config.from_json(description[name]) for name in ("settings", "resolved"))
-        rate, world, space = float(description["duration_rate"]), description["world"], Space(**description["space"])
-        space = dataclasses.replace(space, observation_shape=tuple(space.observation_shape))
-        make = engine_of(resolved).make_skills
-        shapes = eqx.filter_eval_shape(make, resolved, space, _blank_scaling(space), key_of(0))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError.no_model(place, error) from error
-    return Model(fill_shapes(shapes, arrays, place), config, resolved, rate, world)
-
-
 def _blank_scaling(space: Space) -> Scaling:
-    shape = space.observation_shape
+    shape = space.observation_shape  # of symbols, empty
     width = shape[0] if space.observation_kind == "vector" else 0
     num_channels = shape[-1] if space.observation_kind == "grid" else 0
-    # Symbols have no shape.
     shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, sum(shape[-1:])), (num_channels,)
     return Scaling(*map(jnp.zeros, shapes))
 
@@ -106,22 +95,21 @@ def _model_folder(folder: Path) -> Path:
             f"{folder / 'skills'}."
         )
     if not (folder / MODEL_FOLDER).is_dir():
-        raise ModelError(
-            f"{folder} holds a run that has not ended yet: go on with it, with resume=True (--resume), to get a model."
-        )
+        raise ModelError(f"{folder} holds an unfinished run: finish it with resume=True (--resume) to get a model.")
     return folder / MODEL_FOLDER
 
 
 def save_arrays(tree: Any, description: dict[str, Any], folder: Path, *, overwrite: bool) -> None:
-    """Writes the arrays of a tree into a folder of its own, whole or not at all.
-
-    Args:
-      tree: what has arrays; all else in it must follow from the description.
-      description: plain values, among them the `format`.
-      folder: where; folders above it are made.
-      overwrite: whether such a folder may be replaced if it exists.
-    """
-    _check_folder(folder, overwrite=overwrite)
+    """Writes the arrays of a tree and plain values, among them a `format`, into a folder, whole or not at all."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file: name a folder to write the model into.")
+    if folder.exists() and not overwrite:
+        raise FileExistsError(
+            f"{folder} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
+        )
+    # Only a model is ever replaced: a wrong name must not cost anybody a folder of other things.
+    if folder.exists() and (others := {each.name for each in folder.iterdir()} - {CONFIG_FILE, WEIGHTS_FILE}):
+        raise FileExistsError(f"{folder} holds {min(others)}, which is no part of a model: choose another name.")
     arrays = named_leaves(eqx.filter(tree, eqx.is_array))
     weights = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in arrays.items()})
     text = json.dumps(description | {"sha256": checksum(description, weights)}, indent=2) + "\n"
@@ -135,33 +123,17 @@ def save_arrays(tree: Any, description: dict[str, Any], folder: Path, *, overwri
         raise OSError(f"{folder} cannot be written ({error.strerror}): name a folder somewhere else.") from error
 
 
-def _check_folder(folder: Path, *, overwrite: bool) -> None:
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file: name a folder to write the model into.")
-    if not overwrite:
-        raise FileExistsError(
-            f"{folder} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
-        )
-    # Only what is a model is ever replaced: a wrong name must not cost anybody a folder of other things.
-    others = sorted({entry.name for entry in folder.iterdir()} - {CONFIG_FILE, WEIGHTS_FILE})
-    if others:
-        raise FileExistsError(f"{folder} holds {others[0]}, which is no part of a model: choose another name.")
-
-
 def load_arrays(folder: Path, version: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Reads the description and the arrays that `save_arrays` wrote, in this version of their format."""
     path = folder / CONFIG_FILE
     try:
         text, weights = path.read_bytes(), (folder / WEIGHTS_FILE).read_bytes()
+        description = json.loads(text)
     except OSError as error:
         raise ModelError(
             f"{error.filename} cannot be read ({error.strerror}): give the folder that `save` wrote, with "
             f"{CONFIG_FILE} and {WEIGHTS_FILE} in it."
         ) from error
-    try:
-        description = json.loads(text)
     except ValueError as error:
         raise ModelError(f"{path} is not JSON ({error}): it is damaged. Copy the folder again.") from error
     written = description.get("format") if isinstance(description, dict) else None
@@ -182,17 +154,14 @@ def fill_shapes(shapes: Tree, arrays: dict[str, np.ndarray], folder: Path) -> Tr
     """Fills the shapes in a tree with the arrays of the same names; neither a shape nor an array may be left over."""
     places, rest = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     wanted = named_leaves(places)
-    problems = [f"lacks the array {name}" for name in sorted(wanted.keys() - arrays.keys())]
-    problems += [f"has an array that its settings do not ask for, {name}" for name in sorted(arrays.keys() - wanted)]
-    for name in filter(arrays.__contains__, wanted):
-        asked, given = (f"{each.dtype}{list(each.shape)}" for each in (wanted[name], arrays[name]))
-        if asked != given:
-            problems.append(f"has {name} as {given}, where its settings ask for {asked}")
-    if problems:
-        raise ModelError(
-            f"{folder / WEIGHTS_FILE} {problems[0]}. Undo what was changed in {CONFIG_FILE}, or copy the folder again "
-            "as a whole."
-        )
+    asked, given = ({k: f"{x.dtype}{list(x.shape)}" for k, x in each.items()} for each in (wanted, arrays))
+    for name in [*asked, *given]:
+        if asked.get(name) != given.get(name):
+            raise ModelError(
+                f"{folder / WEIGHTS_FILE} has {given.get(name, 'no array')} as {name}, where its settings ask for "
+                f"{asked.get(name, 'none')}. Undo what was changed in {CONFIG_FILE}, or copy the folder again as a "
+                "whole."
+            )
     leaves = [jnp.asarray(arrays[name]) for name in wanted]
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(places), leaves), rest)
 

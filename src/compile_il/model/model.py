@@ -1,4 +1,4 @@
-"""A trained model: it segments demonstrations, and its skills act."""
+"""Segments demonstrations with a trained model, and runs its skills."""
 
 import dataclasses
 import os
@@ -23,50 +23,46 @@ from compile_il.inference.engines import engine_for, engine_of
 from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.segment_scores import log_counts_of
 from compile_il.inference.records import LOG_ZERO, BatchSegments, Skills
-from compile_il.model.running import Code, RunningSkill, begin_skill
+from compile_il.model.running import Code, RunningSkill
 from compile_il.worlds.world import key_of
 
 _DEMOS_PER_CALL, _STEPS_PER_CALL = 256, 1 << 16
 Find = Callable[[Batch, Float[Array, "B counts"], NDArray[np.intp]], BatchSegments]
-"""A function that segments a batch, given log p(M) of its demonstrations and their places among all of them."""
+"""Function that segments a batch, given log p(M) of its demonstrations and their places among all of them."""
 SegmentCount = int | Counts | Literal["unknown"] | None
-"""How many segments to find: one number for all, one for each, "unknown", or None for what labels or training say."""
+"""Number of segments: one for all, one for each, "unknown", or None for that of labels or training."""
 
 
 class DivergedError(DemonstrationError):
-    """A model whose weights are not numbers any more."""
+    """A model with weights that are NaN or infinite."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """Skills with the settings they were trained with. Made by `cil.fit` or `cil.load`."""
+    """Trained skills with their settings. Made by `cil.fit` or `cil.load`."""
 
     skills: Skills
     config: Config
     """Settings as given: `fit(demos, config=model.config, num_skills=20)` trains a model that differs in that alone."""
     resolved: Config
-    """The settings as training used them, with values for defaults that depend on others or on labels."""
+    """Settings as training used them, with values for defaults that depend on others or on labels."""
     duration_rate: float
-    """Expected length of a segment in steps, from the settings or from the data; where it was learned, at first."""
+    """Expected length of a segment in steps before training, from the settings or from the data."""
     world: str | None = None
-    """Name of the world that made the demonstrations, if it was one of ours; else None."""
+    """Name of the world that made the demonstrations, if any."""
 
     @property
     def expected_length(self) -> float:
-        """Expected length of a segment in steps: as given, as in the data, or as learned."""
+        """Expected length of a segment in steps, after training."""
         return self.skills.expected_length(self.duration_rate)
 
     def __repr__(self) -> str:
         space, config = self.skills.space, self.resolved
         gaussian = config.codes == "gaussian"
         skills = f"codes of {config.code_dim} numbers" if gaussian else f"{config.num_skills} skills"
-        match space.observation_shape:
-            case ():
-                observations = f"{space.num_symbols} symbols"
-            case (0,):
-                observations = "no states"
-            case shape:
-                observations = f"{space.observation_kind} {'x'.join(map(str, shape))} observations"
+        observations = f"{space.observation_kind} {'x'.join(map(str, space.observation_shape))} observations"
+        special = {(): f"{space.num_symbols} symbols", (0,): "no states"}
+        observations = special.get(space.observation_shape, observations)
         actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
         segments = "any number of" if config.num_segments is None else config.num_segments
         return f"Model({skills}, {segments} segments, {observations}, {actions} actions, {config.inference})"
@@ -84,25 +80,23 @@ class Model:
 
         Args:
           demos: in the same spaces as those the model was trained on; labels they carry are respected.
-          num_segments: how many segments to find, one number or one per demonstration (None where it is not known), or
-            "unknown" to find their number too; by default as many as labels list, and where they do not, what the model
-            was trained with.
+          num_segments: number of segments, one for all or one per demonstration (None where it is unknown), or
+            "unknown" to infer it; by default that of labels, and where they do not list segments, that of training.
           decoder: "exact" sums over all segmentations; "recognition" asks the recognition model for one segment after
-            the other, as in the paper. By default the one that the model was trained with; a model of relaxed training
-            with categorical codes can be decoded either way.
-          best: what an exact decoder returns: the "boundaries" of which most can be expected to be right, with the most
-            probable skill of each segment, as by default; or the single most probable "path" of boundaries and skills
-            (Viterbi). Where the model has no doubts they are the same.
-          max_segments: the most segments to consider where their number is unknown, if not as in training.
+            the other, as in the paper. By default that of training; relaxed training with categorical codes allows
+            both.
+          best: result of the exact decoder: the "boundaries" of which most can be expected to be right, with the most
+            probable skill of each segment (the default), or the most probable "path" of boundaries and skills
+            (Viterbi).
+          max_segments: most segments to consider where their number is unknown; by default as in training.
         """
         decoder = self.choose_decoder(decoder, best)
         engine = engine_for(decoder)
         log_counts = self.log_counts(demos, num_segments, decoder, max_segments)
 
         def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> BatchSegments:
-            return engine.decode(
-                self.skills, self.resolved, self.duration_rate, batch, log_counts, best or "boundaries"
-            )
+            settings = self.skills, self.resolved, self.duration_rate
+            return engine.decode(*settings, batch, log_counts, best or "boundaries")
 
         found = segment_in_chunks(find, demos, log_counts, engine.cost_of(self.resolved))
         if isinstance(num_segments, str) or (num_segments is None and self.resolved.num_segments is None):
@@ -117,15 +111,9 @@ class Model:
         seed: int = 0,
         max_segments: int | None = None,
     ) -> Segments:
-        """Draws one segmentation of each demonstration from the posterior; other seeds draw others.
+        """Draws one segmentation of each demonstration from the exact posterior; arguments as of `segment`.
 
-        Codes must be categorical: the posterior is that of the exact decoder.
-
-        Args:
-          demos: as for `segment`.
-          num_segments: as for `segment`.
-          seed: chooses the draws.
-          max_segments: as for `segment`.
+        Codes must be categorical.
         """
         if self.resolved.codes == "gaussian":
             raise ValueError(
@@ -145,56 +133,54 @@ class Model:
     def log_counts(
         self, demos: Demonstrations, num_segments: SegmentCount, decoder: Decoder, max_segments: int | None = None
     ) -> NDArray[np.float32]:
-        """Log p(M) of each demonstration as a row; refuses demonstrations and arguments that do not go together."""
+        """Returns log p(M) of each demonstration as a row; refuses demonstrations and arguments that do not fit."""
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
         self.check_spaces(demos)
         if demos.labels is not None:
             check_codes(demos.labels, self.resolved)
-        engine, trained_with, asked = engine_for(decoder), self.resolved.num_segments, num_segments
-        if asked is None:
+        engine, trained_with = engine_for(decoder), self.resolved.num_segments
+        if num_segments is None:
             labelled = counts_from_labels(demos)
-            asked = "unknown" if trained_with is None else np.where(labelled == UNKNOWN, trained_with, labelled)
-        if isinstance(asked, str):
-            if asked != "unknown":
-                raise DemonstrationError(f'num_segments is {asked!r}: use a number, a list, or "unknown".')
-            asked = [None] * len(demos)
-        some_unknown = has_unknown(asked)
+            num_segments = "unknown" if trained_with is None else np.where(labelled == UNKNOWN, trained_with, labelled)
+        if isinstance(num_segments, str):
+            if num_segments != "unknown":
+                raise DemonstrationError(f'num_segments is {num_segments!r}: use a number, a list, or "unknown".')
+            num_segments = [None] * len(demos)
+        some_unknown = has_unknown(num_segments)
         if some_unknown and not engine.FINDS_COUNTS:
             instead = "" if self.resolved.codes == "gaussian" else ', or decoder="exact"'
-            raise ValueError(
-                f"The recognition model must be told how many segments there are: pass their number{instead}."
-            )
+            raise ValueError(f"The recognition model needs the number of segments: pass it{instead}.")
+        most = self.resolved.max_segments
         if max_segments is not None:
             if not some_unknown:
                 raise ValueError(
-                    'max_segments has no meaning where the number is told: leave it out, or pass "unknown".'
+                    "max_segments has no meaning where the number of segments is given: leave it out, or pass "
+                    '"unknown".'
                 )
-            dataclasses.replace(self.resolved, max_segments=max_segments)  # which refuses what cannot be
-        counts = broadcast_counts(asked, demos, some_unknown=True, some_empty=engine.MAY_BE_EMPTY)
+            most = dataclasses.replace(self.resolved, max_segments=max_segments).max_segments  # refuses what cannot be
+        counts = broadcast_counts(num_segments, demos, some_unknown=True, some_empty=engine.MAY_BE_EMPTY)
         if demos.labels is not None:
             engine.check_labels(demos.labels, counts)
-        most = self.resolved.max_segments if max_segments is None else max_segments
         return log_counts_of(counts, most, self.resolved.segment_cost)
 
     def begin(self, observation: NDArray[Any], skill: Code) -> RunningSkill:
-        """Starts a skill at an observation; it then acts and is told where that led, until it is done."""
-        return begin_skill(self.skills, self.config, observation, skill)
+        """Starts a skill at an observation."""
+        return RunningSkill(self.skills, self.config, skill, observation)
 
     def act(self, observation: NDArray[Any], skill: Code) -> NDArray[Any]:
-        """The most probable action of a skill that begins at an observation."""
+        """Returns the most probable action of a skill that begins at an observation."""
         return self.begin(observation, skill).act()
 
     def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: Code) -> bool:
-        """Whether a skill stops on arriving, after its action at `observation` led to `arrived`.
+        """Whether a skill that began at `observation` stops where its action led to `arrived`.
 
-        The termination policy of relaxed training remembers a skill's earlier steps too: there, this is the answer for
-        a skill that began at `observation`, and `begin` is the way to run one for longer.
+        Where skills remember earlier steps, as in relaxed training, run longer ones with `begin`.
         """
         return self.begin(observation, skill).arrive(action, arrived)
 
     def choose_decoder(self, decoder: Decoder | None = None, best: Best | None = None) -> Decoder:
-        """Returns the decoder asked for, or the model's own; refuses what does not go with the model or with `best`."""
+        """Returns the given decoder or the model's own; refuses one that does not fit the model or `best`."""
         if decoder is not None and decoder not in get_args(Decoder):
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
@@ -204,15 +190,14 @@ class Model:
         return decoder
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes settings and weights into a folder of their own, whole or not at all, and returns its path.
+        """Writes settings and weights into a folder, whole or not at all, and returns its path.
 
-        Args:
-          folder: where; folders above it are made.
-          overwrite: whether a model that is there may be replaced.
+        Folders above it are made; with `overwrite`, a model in its place is replaced.
         """
-        from compile_il.model.files import save
+        from compile_il.model.files import describe, save_arrays
 
-        return save(self, folder, overwrite=overwrite)
+        save_arrays(self.skills, describe(self), Path(folder), overwrite=overwrite)
+        return Path(folder)
 
     def check_spaces(self, demos: Demonstrations) -> None:
         """Refuses demonstrations with other observation or action spaces than those the model was trained on."""
@@ -221,27 +206,18 @@ class Model:
         theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
         names = ("observations", "shape", "discrete actions", "width of actions")
         differ = [f"{n} {a} and not {b}" for n, a, b in zip(names, theirs, mine, strict=True) if a != b]
+        if not differ and space.num_symbols:
+            largest = int(demos.storage.observations.values.max())
+            differ = [f"symbol {largest} and not 0 to {space.num_symbols - 1}"] * (largest >= space.num_symbols)
         if differ:
             raise DemonstrationError(
                 f"These demonstrations differ from those the model was trained on: {', '.join(differ)}. Use "
                 "demonstrations from the same spaces, or train another model."
             )
-        if space.num_symbols and (largest := int(demos.storage.observations.values.max())) >= space.num_symbols:
-            raise DemonstrationError(
-                f"The model was trained on symbols 0 to {space.num_symbols - 1}, and these demonstrations have "
-                f"{largest}: use demonstrations from the same spaces, or train another model."
-            )
 
 
 def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost) -> Segments:
-    """Segments all demonstrations in few calls of few shapes; those of usual lengths and the long ones apart.
-
-    Args:
-      find: the function that segments one chunk.
-      demos: all demonstrations.
-      log_counts: log p(M) of each demonstration.
-      cost: the function that gives the cost of a demonstration by its length.
-    """
+    """Segments all demonstrations in few calls of few shapes; those of usual lengths and the long ones apart."""
     each: list[dict[str, Any]] = [{} for _ in demos.lengths]
     for alike in alike_in_length(demos.lengths, cost):
         num_rows = rows_per_call(len(alike), int(demos.lengths[alike].max()))
@@ -265,10 +241,9 @@ def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.
         raise DivergedError(
             "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
         )
-    impossible = np.flatnonzero(log_likelihood < LOG_ZERO / 2)
-    if len(impossible):
+    if (impossible := log_likelihood < LOG_ZERO / 2).any():
         raise DemonstrationError(
-            f"Demonstration {impossible[0]} has no segmentation into that many segments that agrees with its "
+            f"Demonstration {np.argmax(impossible)} has no segmentation into that many segments that agrees with its "
             "labels and the longest segment: change the labels, num_segments or longest_segment."
         )
     return Segments(**lists, log_likelihood=log_likelihood)

@@ -1,13 +1,13 @@
-"""Embed observations as vectors: networks of one observation, batched with `vmap`.
+"""Embeds observations as vectors, by networks of one observation, batched with `vmap`.
 
 Appendix "Encoder architecture" of the paper: two layers of 3x3 filters with ReLU, flattened into a linear layer; or two
 hidden layers of an MLP for vectors; in all cases a LayerNorm on top.
 
 Convolutions have no padding and work on images cut into tiles of 2x2 cells. Many seeds are trained at once by `vmap`
-over the weights, of which XLA makes a slow grouped convolution of `lax.conv`; a product of matrices stays one. Patches
-of 3x3 cells, the obvious rows of that product, are nine copies of the image. With tiles, four cells of the maps are one
-product of the four tiles around them, 4x4 cells, and a matrix that holds the weight once for each of the four cells: at
-most four copies of the image, for 1.8 times the arithmetic. Maps come in tiles too, so the next convolution follows.
+over the weights, which makes of `lax.conv` a slow grouped convolution, while a product of matrices stays one. Its rows
+could be patches of 3x3 cells, nine copies of the image. With tiles, four cells of the maps are one product of the four
+tiles around them and a matrix that holds the weight once for each of the four: at most four copies of the image, for
+1.8 times the arithmetic. Maps come in tiles too, for the next convolution.
 """
 
 import math
@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from compile_il.data.spaces import Scaling, Space
 
 ALIGNED = 8
-"""Fast products of matrices of 16-bit numbers want rows whose length is a multiple of this."""
+"""Factor of the length of rows that fast products of 16-bit matrices need."""
 
 
 def to_tiles(image: Shaped[Array, "H W C"]) -> Shaped[Array, "R S tile"]:
@@ -171,8 +171,8 @@ class SymbolEmbedding(eqx.Module):
 class ZeroEmbedding(eqx.Module):
     """Embeds observations of width zero as zeros, where demonstrations have no states.
 
-    A constant that is learned would do too, but each of its entries is one more bias of the layer that reads it: all of
-    them move at once, and that layer learns less about what does vary.
+    A learned constant would be one more bias of the layer that reads it for each of its entries: all of them move at
+    once, and that layer learns less from what does vary.
     """
 
     hidden_dim: int = eqx.field(static=True)

@@ -1,4 +1,4 @@
-"""Run LSTMs: single steps, and masked passes over sequences.
+"""Runs LSTMs: single steps, and masked passes over sequences.
 
 A pass for a segment hides what came before it (paper, "RNN state masking"): hidden and cell state are multiplied by a
 soft mask after each update, and gradients pass into the mask.
@@ -58,12 +58,7 @@ def masked_passes(
 ) -> Float[Array, "B times hidden"]:
     """Computes the outputs of `masked_passes_by_scan`, by a GPU kernel where there is one for this device and cell.
 
-    Args:
-      cell: the LSTM; under `vmap` each member may have its own.
-      projected: inputs that `project` has brought to the gates.
-      mask: 1 where the segment may see a time, 0 where it is hidden from it.
-      num_real: number of real times of each row. Outputs at the others are finite and mean nothing, and their
-        gradients must be zero.
+    Outputs beyond the first `num_real` times of a row are finite and mean nothing, and their gradients must be zero.
     """
     if on_hopper():
         try:  # the kernel is written in an experimental part of JAX, which not every build and version has
@@ -93,26 +88,12 @@ def masked_passes_by_scan(
     return _scan(cell.weight_hh.astype(states), projected.astype(states), mask).astype(projected.dtype)
 
 
-class _Saved(NamedTuple):
-    """Values that the gradient needs of each step; gates are those after their nonlinearities."""
-
-    weight: Float[Array, "gates hidden"]
-    mask: Float[Array, "times B"]
-    hidden: Float[Array, "times B hidden"]
-    cell: Float[Array, "times B hidden"]
-    gates: Float[Array, "times B gates"]
-
-
 @jax.custom_vjp
-def _scan(
-    weight: Float[Array, "gates hidden"], projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
-) -> Float[Array, "B times hidden"]:
+def _scan(weight: Array, projected: Array, mask: Array) -> Array:
     return _scan_and_save(weight, projected, mask)[0]
 
 
-def _scan_and_save(
-    weight: Float[Array, "gates hidden"], projected: Float[Array, "B times gates"], mask: Float[Array, "B times"]
-) -> tuple[Float[Array, "B times hidden"], _Saved]:
+def _scan_and_save(weight: Array, projected: Array, mask: Array) -> tuple[Array, tuple[Array, ...]]:
     def step(state: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
         seen, open_ = now
         into, keep, candidate, out = jnp.split(seen + state[0] @ weight.T, 4, axis=1)
@@ -125,10 +106,12 @@ def _scan_and_save(
     mask = mask.T
     blank = jnp.zeros((projected.shape[0], weight.shape[1]), projected.dtype)
     _, (hidden, kept, gates) = jax.lax.scan(step, (blank, blank), (jnp.swapaxes(projected, 0, 1), mask))
-    return jnp.swapaxes(hidden, 0, 1), _Saved(weight, mask, hidden, kept, gates)
+    return jnp.swapaxes(hidden, 0, 1), (weight, mask, hidden, kept, gates)
 
 
-def _scan_back(saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple[Array, Array, Array]:
+def _scan_back(saved: tuple[Array, ...], d_hidden: Array) -> tuple[Array, Array, Array]:
+    weight, mask, hidden, kept, all_gates = saved
+
     def step(d_state: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         d_out, open_, before, gates = now
         into, keep, candidate, out = jnp.split(gates, 4, axis=1)
@@ -138,20 +121,14 @@ def _scan_back(saved: _Saved, d_hidden: Float[Array, "B times hidden"]) -> tuple
         d_mask = jnp.sum(d_hidden * out * shown + d_kept * memory, axis=1)
         d_shown = open_[:, None] * d_hidden
         d_memory = open_[:, None] * d_kept + d_shown * out * (1 - shown**2)
-        d_sums = jnp.concatenate(
-            [
-                d_memory * candidate * into * (1 - into),
-                d_memory * before * keep * (1 - keep),
-                d_memory * into * (1 - candidate**2),
-                d_shown * shown * out * (1 - out),
-            ],
-            axis=1,
-        )
-        return (d_sums @ saved.weight, d_memory * keep), (d_sums, d_mask)
+        d_into, d_keep = d_memory * candidate * into * (1 - into), d_memory * before * keep * (1 - keep)
+        d_candidate, d_leave = d_memory * into * (1 - candidate**2), d_shown * shown * out * (1 - out)
+        d_sums = jnp.concatenate([d_into, d_keep, d_candidate, d_leave], axis=1)
+        return (d_sums @ weight, d_memory * keep), (d_sums, d_mask)
 
-    hidden_tm1, cell_tm1 = (jnp.pad(states[:-1], ((1, 0), (0, 0), (0, 0))) for states in (saved.hidden, saved.cell))
+    hidden_tm1, cell_tm1 = (jnp.pad(states[:-1], ((1, 0), (0, 0), (0, 0))) for states in (hidden, kept))
     blank = jnp.zeros_like(cell_tm1[0])
-    moments = jnp.swapaxes(d_hidden, 0, 1), saved.mask, cell_tm1, saved.gates
+    moments = jnp.swapaxes(d_hidden, 0, 1), mask, cell_tm1, all_gates
     _, (d_sums, d_mask) = jax.lax.scan(step, (blank, blank), moments, reverse=True)
     return jnp.einsum("tbg,tbh->gh", d_sums, hidden_tm1), jnp.swapaxes(d_sums, 0, 1), d_mask.T
 

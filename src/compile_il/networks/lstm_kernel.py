@@ -1,25 +1,21 @@
-"""Run the masked LSTM for a whole batch as one GPU kernel each way, on Hopper GPUs; `networks.lstm` chooses it.
+"""Runs the masked LSTM for a whole batch as one GPU kernel each way, on Hopper GPUs; `networks.lstm` chooses it.
 
-No public fused LSTM multiplies its states by a soft mask and learns through it (cuDNN knows only lengths), and a scan
-launches its small kernels anew for every step, so that a GPU spends most of the time between them. What does not recur
-stays with XLA, as one large product each: the projection of the inputs before, and the gradient of the recurrent
-weights after.
+No public fused LSTM multiplies its states by a soft mask and learns through it (cuDNN has lengths only), and a scan
+launches small kernels anew for every step. What does not recur stays with XLA, as one large product each: the
+projection of the inputs before, and the gradient of the recurrent weights after.
 
 A team of programs takes a block of rows through all times. Each has a share of the hidden units, whose recurrent
-weights it loads once and keeps in shared memory, since those of all units would not fit; at every step it needs what
-the others just computed for their units. That travels through the arrays that the kernel returns, in the L2 cache.
-They begin as infinity, which is never stored: a program that reads infinity reads again. So no flags and no fences are
-needed.
+weights it loads once and keeps in shared memory, where those of all units would not fit. At every step it needs what
+the others just computed for their units: it reads the arrays that the kernel returns, in the L2 cache. They begin as
+infinity, which is never stored, and a program that reads infinity reads again, so no flags and no fences are needed.
 
-Programs that wait for each other must run together, and a GPU runs them in an order that nobody promises. So a program
-draws a ticket when it starts, and tickets make the teams: of those that have started, all but the last few are in
-full teams, which come to an end and make room. A GPU that runs as many programs as a team has cannot get stuck.
+Programs that wait for each other must run together, and a GPU promises no order. So a program draws a ticket when it
+starts, and tickets make the teams: of those that have started, all but the last few are in full teams, which end and
+make room. A GPU that runs as many programs as a team has cannot get stuck. A team stops where the longest of its rows
+ends; rows are dealt from the longest to the shortest, so that most teams stop early.
 
-A team stops where the longest of its rows ends. Rows are dealt out from the longest to the shortest, so that most
-teams stop early, and those that come last are short.
-
-Written in Pallas for its Triton backend and for the products of Hopper GPUs. Where a build or version of JAX lacks a
-part of that, this module cannot be imported, and LSTMs run by scan.
+Written in Pallas for its Triton backend. Where a build or version of JAX lacks a part of that, this module cannot be
+imported, and LSTMs run by scan.
 """
 
 import functools
@@ -36,29 +32,21 @@ from jaxtyping import Array, DTypeLike, Float, Int
 
 SMALLEST_DOT = 16
 """Fewest rows and columns of the blocks that Triton multiplies."""
-
 HOPPER_DOT = 64
 """Fewest rows on the left of Hopper's own products."""
-
 PART_BYTES = 32 * 1024
 """Bytes that a program reads of the others at once on the way back; more would spill registers."""
-
 LARGEST_HIDDEN = 256
-"""Most hidden units that the kernels run, the most that were tried; more would need larger teams."""
-
+"""Most hidden units that were tried; more would need larger teams."""
 ROWS = 16, 32, 64
 """Numbers of rows of the batch that a team may take; more would spill registers."""
-
 NUM_PROGRAMS = 198
 """Most programs of a launch, unless even the largest blocks of rows take more. An H100 or H200 runs 132 at a time, one
 on each multiprocessor for want of shared memory; others find room when the first teams stop."""
-
 WEIGHT_BYTES = 128 * 1024
 """Bytes of recurrent weights that a program keeps in its shared memory, which is 227 KiB."""
-
 LARGEST = float(jnp.finfo(jnp.bfloat16).max)
-"""Largest number stored, in place of all above it, since infinity says that nothing has been stored."""
-
+"""Largest number stored, in place of all above it: infinity marks what has not been stored."""
 FAST_SIGMOID = """{
 .reg .f32 t;
 mul.f32 t, $1, 0fBFB8AA3B;
@@ -70,7 +58,7 @@ rcp.approx.ftz.f32 $0, t;
 
 
 class Launch(NamedTuple):
-    """How the kernels run; rows and team come in powers of two, and 0 leaves them to `masked_passes_by_kernel`."""
+    """Settings of a launch; rows and team are powers of two, and 0 leaves them to `masked_passes_by_kernel`."""
 
     rows: int = 0
     """Rows of the batch for each team."""
@@ -81,8 +69,7 @@ class Launch(NamedTuple):
     precision: jax.lax.PrecisionLike = None
     """Precision of the recurrent products: on float32 and by default TensorFloat-32, as elsewhere on GPUs."""
     interpret: bool = False
-    """Whether to run without a GPU, slowly and one program after the other: only teams of one, unless there is but one
-    time."""
+    """Whether to run without a GPU, one program after the other: only teams of one, unless there is but one time."""
 
 
 def suits(cell: eqx.nn.LSTMCell) -> bool:
@@ -106,66 +93,40 @@ def masked_passes_by_kernel(
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _recur(
-    weight: Float[Array, "gates hidden"],
-    projected: Float[Array, "B times gates"],
-    mask: Float[Array, "B times"],
-    num_real: Int[Array, " B"],
-    launch: Launch,
-) -> Float[Array, "B times hidden"]:
-    outs = [_Out(weight.shape[1], launch.weight_dtype)]
+def _recur(weight: Array, projected: Array, mask: Array, num_real: Array, launch: Launch) -> Array:
+    outs = [(weight.shape[1], launch.weight_dtype)]
     return _call(_forward, weight, (num_real, projected, mask), outs, launch)[0].astype(projected.dtype)
 
 
-class _Saved(NamedTuple):
-    """Values that the gradient needs of each step; gates are those after their nonlinearities."""
-
-    weight: Float[Array, "gates hidden"]
-    num_real: Int[Array, " B"]
-    mask: Float[Array, "B times"]
-    hidden: Float[Array, "B times hidden"]
-    memory: Float[Array, "B times hidden"]
-    gates: Float[Array, "B times gates"]
-
-
 def _recur_and_save(
-    weight: Float[Array, "gates hidden"],
-    projected: Float[Array, "B times gates"],
-    mask: Float[Array, "B times"],
-    num_real: Int[Array, " B"],
-    launch: Launch,
-) -> tuple[Float[Array, "B times hidden"], _Saved]:
+    weight: Array, projected: Array, mask: Array, num_real: Array, launch: Launch
+) -> tuple[Array, tuple[Array, ...]]:
     num_gates, num_hidden = weight.shape
-    outs = [_Out(num_hidden, launch.weight_dtype), _Out(num_hidden), _Out(num_gates, launch.weight_dtype)]
+    outs = [(num_hidden, launch.weight_dtype), (num_hidden, jnp.float32), (num_gates, launch.weight_dtype)]
     hidden, memory, gates = _call(_forward, weight, (num_real, projected, mask), outs, launch)
-    return hidden.astype(projected.dtype), _Saved(weight, num_real, mask, hidden, memory, gates)
+    return hidden.astype(projected.dtype), (weight, num_real, mask, hidden, memory, gates)
 
 
-def _recur_back(
-    launch: Launch, saved: _Saved, d_hidden: Float[Array, "B times hidden"]
-) -> tuple[Array, Array, Array, None]:
-    by_rows = saved.num_real, saved.mask, saved.memory, saved.gates, d_hidden
-    outs = [_Out(saved.gates.shape[2], launch.weight_dtype), _Out(launch.team)]
-    d_sums, d_mask = _call(_backward, saved.weight.T, by_rows, outs, launch)
-    hidden_tm1 = jnp.pad(saved.hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
+def _recur_back(launch: Launch, saved: tuple[Array, ...], d_hidden: Array) -> tuple[Array, Array, Array, None]:
+    weight, num_real, mask, hidden, memory, gates = saved
+    outs = [(gates.shape[2], launch.weight_dtype), (launch.team, jnp.float32)]
+    d_sums, d_mask = _call(_backward, weight.T, (num_real, mask, memory, gates, d_hidden), outs, launch)
+    hidden_tm1 = jnp.pad(hidden[:, :-1], ((0, 0), (1, 0), (0, 0)))
     d_weight = jnp.einsum(
         "btg,bth->gh", d_sums, hidden_tm1, precision=launch.precision, preferred_element_type=jnp.float32
     )
     # What comes out has the type of what went in: inputs and encodings share theirs.
-    return d_weight.astype(saved.weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2), None
+    return d_weight.astype(weight.dtype), d_sums.astype(d_hidden.dtype), d_mask.sum(axis=2), None
 
 
 _recur.defvjp(_recur_and_save, _recur_back)
 
 
-class _Out(NamedTuple):
-    """Width and type of an array [B, times, width] that a kernel gives."""
-
-    width: int
-    dtype: DTypeLike = jnp.float32
+_Outs = Sequence[tuple[int, DTypeLike]]
+"""Width and type of the arrays [B, times, width] that a kernel gives."""
 
 
-def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
+def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: _Outs, launch: Launch) -> list[Array]:
     """Runs a kernel, with programs that await each other's part of the first array that it gives.
 
     All members of a `vmap` share one launch and its tickets, and their number is known when rows are dealt to teams.
@@ -186,21 +147,23 @@ def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: Sequence
     return [x[0] for x in run(*(x[None] for x in (weight, *by_rows)))]
 
 
-def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: Launch) -> list[Array]:
-    """One launch for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...].
+def _run(kernel: Any, arrays: tuple[Array, ...], outs: _Outs, launch: Launch) -> list[Array]:
+    """Launches a kernel once for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...].
 
-    The first of these are the numbers of real times. A kernel is given the rows in the order of these, and the largest
-    of them in each block of rows.
+    The first of these are the numbers of real times. A kernel is given the rows in their order, and the largest of
+    them in each block of rows.
     """
     weight, *by_rows = arrays
     num_cells, num_rows, num_times = by_rows[1].shape[:3]
-    launch = launch._replace(rows=launch.rows or _fewest_rows(num_cells, num_rows, launch.team))
+    # Fewer rows make faster steps, and more programs.
+    few_enough = (rows for rows in ROWS if -(-num_rows // rows) * num_cells * launch.team <= NUM_PROGRAMS)
+    launch = launch._replace(rows=launch.rows or min(few_enough, default=max(ROWS)))
     padding = -num_rows % launch.rows
     num_real, *by_rows = [jnp.pad(x, ((0, 0), (0, padding), *((0, 0),) * (x.ndim - 2))) for x in by_rows]
     order = jnp.argsort(num_real, axis=1, descending=True).astype(jnp.int32)
     longest = jnp.take_along_axis(num_real, order[:, :: launch.rows], axis=1)
     spans = jnp.clip(longest, 1, num_times).astype(jnp.int32)
-    shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, out.width), out.dtype) for out in outs]
+    shapes = [jax.ShapeDtypeStruct((num_cells, num_rows + padding, num_times, width), dtype) for width, dtype in outs]
     if max(math.prod(shape.shape) for shape in shapes) >= 2**31:  # where the kernels' numbers end
         raise ValueError(
             f"{num_cells} x {num_rows} rows of {num_times} times are too many for one launch: make batch_size smaller."
@@ -219,13 +182,8 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: Sequence[_Out], launch: L
     return [x[:, :num_rows] for x in found]
 
 
-def _fewest_rows(num_cells: int, num_rows: int, team: int) -> int:
-    """Fewest rows for each team with which programs are not too many, since fewer rows take less time for each step."""
-    return min((rows for rows in ROWS if -(-num_rows // rows) * num_cells * team <= NUM_PROGRAMS), default=max(ROWS))
-
-
 class _Share(NamedTuple):
-    """What one program computes, as indices into arrays."""
+    """Part of the arrays that one program computes."""
 
     number: Array
     """Index of the program within its team."""
@@ -237,10 +195,10 @@ class _Share(NamedTuple):
     gates: list[Any]
     """Slices of the four gates of the program's units."""
     units_first: bool
-    """Products have their units on the left, since there are too few rows for what Hopper wants there."""
+    """Whether products have their units on the left, where Hopper wants more rows than there are."""
 
     def turn(self, x: Array) -> Array:
-        """Turns a matrix from arrays, where rows come first, to products or back."""
+        """Transposes a matrix of an array, where rows come first, for products, or back."""
         return x.T if self.units_first else x
 
 
@@ -261,7 +219,7 @@ def _draw_share(tickets: Any, order: Any, spans: Any, num_hidden: int, launch: L
 
 
 def _forward(*arrays: Any, launch: Launch) -> None:
-    """Runs all steps for one block of rows and one share of the units, with references to whole arrays."""
+    """Runs all steps for one block of rows and one share of the units."""
     weight, order, spans, projected, mask, _, _, tickets, hiddens, *saved = arrays
     num_times, num_hidden = hiddens.shape[2:]
     share = _draw_share(tickets, order, spans, num_hidden, launch)
@@ -293,15 +251,11 @@ def _forward(*arrays: Any, launch: Launch) -> None:
     memory = update(0, jnp.zeros_like(inputs[0]), mask[(*at, 0)], inputs)
     memory = jax.lax.fori_loop(1, share.num_times, step, memory)
     blank = turn(jnp.zeros_like(memory))
-
-    def leave_blank(t: Array, _: None) -> None:
-        _store(hiddens, (*at, t, units), blank)
-
-    jax.lax.fori_loop(share.num_times, num_times, leave_blank, None)
+    jax.lax.fori_loop(share.num_times, num_times, lambda t, _: _store(hiddens, (*at, t, units), blank), None)
 
 
 def _backward(*arrays: Any, launch: Launch) -> None:
-    """Runs the gradient as `_forward` runs, from the last step to the first; `d_` is the gradient of what follows.
+    """Runs the gradient from the last step to the first; `d_` is the gradient of what follows.
 
     With m the mask, C = f c_tm1 + i g and H = o tanh C the states before it: dH = m dh, dC = m dc + o (1 - tanh² C) dH,
     and dm = Σ dh H + dc C.
@@ -389,8 +343,8 @@ def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
 def _unless_first(t: Array, x: Array) -> Array:
     """Returns x, or zero at the first step.
 
-    Steps that have one before them take it too, after they have waited: Triton rearranges what it loaded where it is
-    first multiplied, and right where it is loaded if it is not, which would delay the reading of what is awaited.
+    Later steps multiply too, after they have waited: Triton rearranges what it loaded where it is first multiplied, or
+    else where it is loaded, which would delay the reading of what is awaited.
     """
     return jnp.minimum(t, 1).astype(x.dtype) * x
 

@@ -1,4 +1,4 @@
-"""Score and choose actions under a skill, π(a | s, z), from an encoding of the states seen so far.
+"""Scores and chooses actions under a skill, π(a | s, z), from an encoding of the states seen so far.
 
 Policies have one head for each of K skills, or one head that reads a code of real numbers. Where a state does not show
 everything, policies need a memory (the paper leaves that for later). It runs on through a demonstration, from one skill
@@ -95,23 +95,14 @@ class StateEncoder(eqx.Module):
     hidden_dim: int = eqx.field(static=True)
     """Number of entries of an encoding."""
 
-    def __init__(
-        self,
-        config: Config,
-        space: Space,
-        scaling: Scaling,
-        *,
-        recurrent: bool,
-        forgetful: bool,
-        keys: Key[Array, "2"],
-    ):
+    def __init__(self, config: Config, space: Space, scaling: Scaling, *, keys: Key[Array, "2"]):
         assert config.sigma_floor is not None, "settings are resolved"
         hidden_dim = config.hidden_dim
         self.embedding = make_embedding(space, scaling, num_maps=config.num_maps, hidden_dim=hidden_dim, key=keys[0])
         self.actions = ActionCoding(space, scaling, config.sigma_floor)
         width = hidden_dim + self.actions.width
-        self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=keys[1]) if recurrent else None
-        self.forgetful, self.hidden_dim = forgetful, hidden_dim
+        self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=keys[1]) if config.recurrent else None
+        self.forgetful, self.hidden_dim = config.forgetful, hidden_dim
 
     def encode_all(self, batch: Batch, num_times: int) -> Float[Array, "B times hidden"]:
         """Encodes each time of each demonstration, with a memory of all of it."""
@@ -130,11 +121,7 @@ class StateEncoder(eqx.Module):
     ) -> Float[Array, "B M times hidden"]:
         """Encodes each time of each segment, with the passes of all segments at once.
 
-        Args:
-          embedded: embedded frames.
-          actions: the action taken at each time, as a vector.
-          masks: mask_i(t), that no earlier segment explains time t.
-          lengths: number of steps of each demonstration.
+        Actions are those taken at each time, as vectors; mask_i(t) says that no earlier segment explains time t.
         """
         assert self.memory is not None, "without a memory, frames are encoded one by one"
         own = masks[..., None] * actions[:, None]  # actions of earlier segments are hidden too
@@ -159,20 +146,13 @@ class StateEncoder(eqx.Module):
         """Returns the state after an action has led to an observation."""
         return self._read(observation, self.actions.vector(action), state.memory)
 
-    def _read(
-        self, observation: Shaped[Array, "..."], previous_action: Float[Array, " width"], state: LSTMState | None
-    ) -> EncoderState:
+    def _read(self, observation: Array, previous_action: Array, state: LSTMState | None) -> EncoderState:
         embedded = self.embedding(observation)
         if self.memory is None:
             return EncoderState(embedded, None)
         inputs = jnp.concatenate([embedded, previous_action.astype(embedded.dtype)])
         state = lstm_step(self.memory, state or zero_state(self.memory), project(self.memory, inputs))
         return EncoderState(state.hidden.astype(embedded.dtype), state)
-
-
-def _policy_encoder(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> StateEncoder:
-    keys, kind = jax.random.split(key), {"recurrent": config.recurrent, "forgetful": config.forgetful}
-    return StateEncoder(config, space, scaling, **kind, keys=keys)
 
 
 class SkillPolicies(eqx.Module):
@@ -186,7 +166,7 @@ class SkillPolicies(eqx.Module):
 
     def __init__(self, config: Config, space: Space, scaling: Scaling, *, key: PRNGKeyArray):
         encoder_key, head_key = jax.random.split(key)
-        self.encoder = encoder = _policy_encoder(config, space, scaling, encoder_key)
+        self.encoder = encoder = StateEncoder(config, space, scaling, keys=jax.random.split(encoder_key))
 
         def make_head(key: PRNGKeyArray) -> eqx.nn.MLP:
             return eqx.nn.MLP(
@@ -211,7 +191,7 @@ class SkillPolicies(eqx.Module):
         return self.actions.log_prob(self.outputs(encoding), self.log_sigma, action)
 
     def evidence(self, encoding: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " K"]:
-        """Computes what does not depend on the code of a frame's segment: here log π_k(a | s) of each skill."""
+        """Computes the part of `log_prob` that does not depend on the code: log π_k(a | s) of each skill."""
         return self.log_probs(encoding, action)
 
     def log_prob(
@@ -236,7 +216,7 @@ class CodePolicy(eqx.Module):
 
     def __init__(self, config: Config, space: Space, scaling: Scaling, *, key: PRNGKeyArray):
         encoder_key, code_key, head_key = jax.random.split(key, 3)
-        self.encoder = encoder = _policy_encoder(config, space, scaling, encoder_key)
+        self.encoder = encoder = StateEncoder(config, space, scaling, keys=jax.random.split(encoder_key))
         layer = eqx.nn.Linear(config.code_dim, encoder.hidden_dim, key=code_key)
         # Weights are uniform within 1 / √inputs, which would leave a third of a code's variance.
         self.code_layer = eqx.tree_at(lambda layer: layer.weight, layer, math.sqrt(3) * layer.weight)
@@ -255,7 +235,7 @@ class CodePolicy(eqx.Module):
         return self.head(jnp.concatenate([encoding, read]))
 
     def evidence(self, encoding: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " hidden"]:
-        """Computes what does not depend on the code of a frame's segment: here the encoding itself."""
+        """Computes the part of `log_prob` that does not depend on the code: the encoding itself."""
         del action
         return encoding
 

@@ -17,8 +17,8 @@ from compile_il.config import Config, given_config
 from compile_il.data import Demonstrations
 from compile_il.data.segment_counts import CountWarning, attach_counts, counts_from_labels
 from compile_il.evaluation.metrics import boundary_accuracy
-from compile_il.inference.engines import engine_of
 from compile_il.inference.records import Loss
+from compile_il.inference.relaxed.engine import temperature_at
 from compile_il.model.files import MODEL_FOLDER
 from compile_il.model.model import DivergedError, Model
 from compile_il.training import devices
@@ -138,9 +138,10 @@ def _report(trainer: Trainer, loop: TrainingLoop[Trained], loss: Loss, bar: Prog
     if row["boundary_accuracy"] is not None:
         words += f"  boundaries {100 * row['boundary_accuracy']:.1f} %"
     bar.show(words)
+    if trainer.config.final_temperature is not None:
+        row["temperature"] = float(temperature_at(trainer.config, jax.numpy.asarray(loop.iteration - 1)))
     if log is not None:
-        annealed = engine_of(trainer.config).annealed(trainer.config, loop.iteration - 1)
-        log.write(row | annealed | {"by_seed": by_seed})
+        log.write(row | {"by_seed": by_seed})
 
 
 class HeldOutScores(NamedTuple):

@@ -161,8 +161,10 @@ def expected_length(config: Config, source: Source) -> float:
         expected = counts_from_labels(source.demos).mean()
     else:
         expected = config.num_segments or config.max_segments
-    mean = max(float(source.demos.lengths.mean() / expected), 1.0)
-    return engine_of(config).expected_length(mean, fresh=source.world is not None)
+    in_worlds = engine_of(config).WORLD_RATE
+    if source.world is not None and in_worlds is not None:
+        return in_worlds
+    return max(float(source.demos.lengths.mean() / expected), 1.0)
 
 
 def map_seeds(function: Callable[..., Any], num_seeds: int) -> Callable[..., Any]:

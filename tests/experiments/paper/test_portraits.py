@@ -21,7 +21,6 @@ from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
 from compile_il.evaluation.execute import Execution
 from compile_il.inference.exact.segment_scores import point_mass
-from compile_il.inference.relaxed.recognition import draw_gumbel
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.model import Model
 from compile_il.worlds.demonstrate import demonstrate, draw_levels
@@ -209,7 +208,7 @@ def assert_segments(length: int, num_segments: int, sketch: list[int]) -> np.nda
 
 
 def noise_of(demos: Demonstrations) -> Array:
-    noise = draw_gumbel(jax.random.key(3), 2, demos.max_length + 1)
+    noise = jax.random.gumbel(jax.random.key(3), (2, demos.max_length + 1))
     return jnp.broadcast_to(noise, (len(demos), *noise.shape))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from compile_il.config import Config
 from compile_il.evaluation.results import read_result
-from compile_il.inference.relaxed.engine import PAPER_RATE
+from compile_il.inference.relaxed.engine import WORLD_RATE
 from compile_il.rl.config import AgentConfig
 from experiments.paper.agents import AgentPart
 from experiments.paper.figures import COLORS
@@ -102,7 +102,7 @@ def as_it_would_be_now(config: dict[str, Any]) -> dict[str, Any]:
     # Settings that are newer than the file are off where nobody asks for them; one that was always off is gone.
     now = Config().to_json() | config
     assert not now.pop("counts_told")
-    if now["inference"] == "relaxed" and now["duration_rate"] == PAPER_RATE:
+    if now["inference"] == "relaxed" and now["duration_rate"] == WORLD_RATE:
         # The rate of models of a world was a default once; None, for which training takes the same rate, stands for it.
         now["duration_rate"] = None
     if now["inference"] == "exact" and now["num_segments"] is None and now["duration_weight"] is None:

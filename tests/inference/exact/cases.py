@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array
 from scipy.stats import binom, chi2
 
+from compile_il.data.labels import UNKNOWN
 from compile_il.inference.exact import decode, likelihood
-from compile_il.inference.exact.constraints import Constraints, no_constraints
+from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.decode import Posterior, Segmentation
 from compile_il.inference.exact.segment_scores import Priors, point_mass, score_segments
 from compile_il.inference.records import StepScores
@@ -24,6 +25,12 @@ ANY_COUNT = jnp.log(jnp.array([1e-30, 0.1, 0.4, 0.3, 0.2]))
 """A prior over the number of segments that does not know it."""
 P_VALUE = 1e-6
 """Below this, samples are not what they should be. Seeds are fixed: a test that passes once always passes."""
+
+
+def no_constraints(length: Array, num_steps: int, num_skills: int) -> Constraints:
+    """Constraints of a demonstration without labels."""
+    unknown = jnp.full((num_steps,), UNKNOWN)
+    return constraints_from_labels(length, unknown, unknown, NO_SEGMENT_CODES, num_skills)
 
 
 def of_steps(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from compile_il.inference.exact.constraints import no_constraints
 from compile_il.inference.exact.decode import best_boundaries, best_segmentation, sample_segmentation
 from compile_il.inference.exact.segment_scores import Priors, point_mass
 from compile_il.inference.records import StepScores
-from tests.inference.exact.cases import GRADIENTS, LIKELIHOODS, of_steps
+from tests.inference.exact.cases import GRADIENTS, LIKELIHOODS, no_constraints, of_steps
 
 T, K, M = 5000, 32, 5
 A_PAIR_EACH = T * T

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compile_il.inference.exact.constraints import Constraints, constraints_from_labels, no_constraints
+from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.segment_scores import Priors, point_mass
 from compile_il.inference.records import LOG_ZERO, StepScores
 from tests.inference.exact.cases import (
@@ -17,6 +17,7 @@ from tests.inference.exact.cases import (
     best_segmentation,
     case,
     given,
+    no_constraints,
 )
 
 NUM_SKILLS = 3

@@ -10,7 +10,7 @@ import pytest
 
 from compile_il.inference.relaxed.distributions import categorical_kl, relax
 from compile_il.inference.relaxed.objective import mixed_log_policy, reconstruction
-from compile_il.inference.relaxed.recognition import Inference, Recognition, draw_gumbel
+from compile_il.inference.relaxed.recognition import Inference, Recognition
 from tests.inference.relaxed.single import encode, infer, unlabelled_terms
 
 # Logits over a temperature near zero are large: unoptimised programs round them so that log q is off by 1e-3.
@@ -84,7 +84,7 @@ def test_against_a_loop_in_numpy(length: int, readout: str) -> None:
 
 
 def test_padding_changes_nothing() -> None:
-    gumbel = draw_gumbel(jax.random.key(3), 3, TIMES)
+    gumbel = jax.random.gumbel(jax.random.key(3), (3, TIMES))
     other = INPUTS.at[LENGTH + 1 :].set(1e3)
     a, b = (run(NETWORK, x, jnp.array(LENGTH), gumbel, 1.0, "last") for x in (INPUTS, other))
     np.testing.assert_array_equal(a.log_boundaries, b.log_boundaries)
@@ -97,7 +97,7 @@ def test_padding_changes_nothing() -> None:
 
 def test_hard_boundaries_restart_the_network() -> None:
     """With temperatures that leave no doubt, each segment is read as if it stood alone."""
-    gumbel = draw_gumbel(jax.random.key(5), 3, TIMES)
+    gumbel = jax.random.gumbel(jax.random.key(5), (3, TIMES))
     found = run(NETWORK, INPUTS, jnp.array(LENGTH), gumbel, 1e-4, "last")
     ends = np.argmax(found.log_boundaries, axis=1)
     begin = 0
@@ -111,7 +111,7 @@ def test_hard_boundaries_restart_the_network() -> None:
 
 def test_one_segment_is_a_plain_autoencoder() -> None:
     """No boundary is sampled, nothing is masked, the code is read at the last step."""
-    found = run(NETWORK, INPUTS, jnp.array(LENGTH), draw_gumbel(jax.random.key(0), 1, TIMES), 1.0, "last")
+    found = run(NETWORK, INPUTS, jnp.array(LENGTH), jax.random.gumbel(jax.random.key(0), (1, TIMES)), 1.0, "last")
     encodings = encode(NETWORK.cell, INPUTS, jnp.ones(TIMES))
     logits = NETWORK.code_head(encodings[LENGTH - 1])
     np.testing.assert_allclose(found.code_logits[0], logits, rtol=1e-5, atol=1e-6)
@@ -139,7 +139,7 @@ def test_certain_codes_and_boundaries_give_the_supervised_loss() -> None:
 
 @pytest.mark.parametrize("term", ["first", "lengths"])
 def test_gradients_reach_the_boundary_head_by_each_way(term: str) -> None:
-    gumbel = draw_gumbel(jax.random.key(7), 3, TIMES)
+    gumbel = jax.random.gumbel(jax.random.key(7), (3, TIMES))
 
     @eqx.filter_jit
     @eqx.filter_grad

@@ -43,5 +43,5 @@ def test_codes_of_steps_need_the_boundaries_between_them() -> None:
     check_labels(labels, np.array([1]))
     with pytest.raises(DemonstrationError, match="give 0 of 1 boundaries"):
         check_labels(labels, np.array([2]))
-    with pytest.raises(DemonstrationError, match="codes of steps without its boundaries"):
+    with pytest.raises(DemonstrationError, match=r"0 of 1 boundaries: .* not of steps"):
         check_labels(PartialLabels([np.full(4, UNKNOWN)], [np.full(4, 2)]), np.array([2]))

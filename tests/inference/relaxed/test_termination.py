@@ -20,7 +20,7 @@ from tests.inference.exact.small import vector_demos
 RNG = np.random.default_rng(0)
 SPACE = Space("vector", (3,), 0, 4, 0)
 SCALING = Scaling(jnp.zeros(3), jnp.ones(3), jnp.zeros(0), jnp.ones(0), jnp.zeros((1, 3)), jnp.zeros(0))
-CONFIG = Config(num_maps=2, hidden_dim=6).resolved()
+CONFIG = Config(inference="relaxed", num_maps=2, hidden_dim=6).resolved()
 NETWORK = Termination(CONFIG, SPACE, SCALING, key=jax.random.key(0))
 FRAMES = jnp.asarray(RNG.normal(size=(8, 3)), jnp.float32)
 ACTIONS = jnp.asarray(RNG.integers(0, 4, 8))

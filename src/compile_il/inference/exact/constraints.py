@@ -1,7 +1,7 @@
-"""Turn labels of one demonstration into constraints on its segments, which can be checked in O(1) for each segment.
+"""Turns labels of one demonstration into constraints on its segments, which can be checked in O(1) for each segment.
 
-Labels of steps remove segments that contradict them, wherever these stand in the order. Codes of segments name the
-skills in order without saying where they are, so that the value of a segment depends on its number:
+Labels of steps remove segments that contradict them. Codes of segments name skills in order without their places, so
+that the value of a segment depends on its number:
 
     S^i(t', t) = S_{z_i}(t', t) where z_i is labelled, else log Σ_k exp S_k(t', t)
 """
@@ -32,18 +32,6 @@ class Constraints(NamedTuple):
     """Skill of the first segment, the second, ..., or `UNKNOWN`; no entries without labels of this kind."""
 
 
-def no_constraints(length: Int[Array, ""], num_steps: int, num_skills: int) -> Constraints:
-    """Returns the constraints of a demonstration without labels: every segmentation is possible."""
-    return Constraints(
-        length=length,
-        may_cut=jnp.ones((num_steps + 1,), bool),
-        num_cuts=jnp.zeros((num_steps + 1,), jnp.int32),
-        num_refused=jnp.zeros((num_steps + 1, num_skills), jnp.int32),
-        num_segments=jnp.array(UNKNOWN),
-        segment_codes=jnp.zeros((0,), jnp.int32),
-    )
-
-
 def constraints_from_labels(
     length: Int[Array, ""],
     boundaries: Int[Array, " T"],
@@ -51,15 +39,10 @@ def constraints_from_labels(
     segment_codes: Int[Array, " listed"],
     num_skills: int,
 ) -> Constraints:
-    """Returns the constraints that partial labels of steps and of segments put on one demonstration.
+    """Returns the constraints of partial labels of one demonstration.
 
-    Args:
-      length: number of steps that are real.
-      boundaries: for each step 1 (a segment starts), 0 (none does) or `UNKNOWN`.
-      codes: for each step a skill or `UNKNOWN`.
-      segment_codes: for each segment in order a skill or `UNKNOWN`, then `NO_SEGMENT` up to the end; without a
-        `NO_SEGMENT`, there may be further segments.
-      num_skills: number of skills, K.
+    Boundaries are 1 (a segment starts), 0 (none does) or `UNKNOWN`, for each step. Codes of segments are followed by
+    `NO_SEGMENT`, or without one, by any number of further segments.
     """
     ends = jnp.append(segment_codes == NO_SEGMENT, False)
     cut = jnp.append(boundaries == 1, False).at[0].set(False)
@@ -84,7 +67,7 @@ def with_max_segments(constraints: Constraints, max_segments: int) -> Constraint
 
 
 def feasible_counts(log_count: Float[Array, " counts"], constraints: Constraints) -> Float[Array, " counts"]:
-    """Log p(M), `LOG_ZERO` at numbers of segments that labels exclude."""
+    """Returns log p(M), with `LOG_ZERO` at numbers of segments that labels exclude."""
     agrees = (constraints.num_segments == UNKNOWN) | (jnp.arange(log_count.shape[0]) == constraints.num_segments)
     return jnp.where(agrees, log_count, LOG_ZERO)
 
@@ -92,13 +75,10 @@ def feasible_counts(log_count: Float[Array, " counts"], constraints: Constraints
 def by_segment(
     by_skill: Float[Array, "*times K"], over_skills: Float[Array, "*times"], segment_codes: Int[Array, " listed"]
 ) -> Float[Array, "*times columns"]:
-    """S^i(t', t), what [t', t) is worth as the i-th segment: S_{z_i} where its skill is labelled, S where it is not.
-
-    One column for each segment; without codes of segments a single one, which serves them all.
-    """
+    """Returns S^i(t', t), one column for each segment i; without codes of segments, one column for all."""
     if segment_codes.shape[0] == 0:
         return over_skills[..., None]
-    # A skill that there is not is worth nothing.
+    # Skills out of range are impossible.
     labelled = jnp.take(by_skill, segment_codes, axis=-1, mode="fill", fill_value=LOG_ZERO)
     return jnp.where(segment_codes == UNKNOWN, over_skills[..., None], labelled)
 

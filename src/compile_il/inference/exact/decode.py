@@ -1,8 +1,7 @@
-"""Decode one demonstration: the most probable segmentation, the one with most right boundaries, or a sample.
+"""Decodes one demonstration: the most probable segmentation, the one with most right boundaries, or a sample.
 
-All go row by row through the values of segments, as `compile_il.inference.exact.likelihood` does for long
-demonstrations: forward for the last segment of the best or of all ways to each time, then back from the end of the
-demonstration to its start, one segment at a time.
+All go row by row through the values of segments, as in `compile_il.inference.exact.likelihood`: forward to the last
+segment before each time, then back from the end of the demonstration, one segment at a time.
 """
 
 import functools
@@ -21,7 +20,7 @@ from compile_il.inference.records import LOG_ZERO
 
 
 class Segmentation(NamedTuple):
-    """One way to cut a demonstration, padded to the largest number of segments."""
+    """One segmentation of a demonstration, padded to the largest number of segments."""
 
     num_segments: Int[Array, ""]
     ends: Int[Array, " M"]
@@ -43,12 +42,9 @@ class Posterior(NamedTuple):
 
 
 def best_boundaries(scores: SegmentScores) -> tuple[Segmentation, Posterior]:
-    """Returns the boundaries of which most can be expected to be right, for the most probable number of segments.
+    """Returns the boundaries with the largest expected number of right ones, max_b Σ_i P(b_i | a, s).
 
-        max_b Σ_i P(b_i | a, s)
-
-    and for each segment its most probable skill. `best_segmentation` finds the single best path; where many paths share
-    a boundary and differ in others or in skills, none of them has to be that path.
+    There are as many segments as is most probable, each with its most probable skill.
     """
     alphas, log_count = forward(scores), scores.log_count
     likeliest = jnp.argmax(alphas[scores.constraints.length] + log_count)
@@ -70,7 +66,8 @@ def best_segmentation(scores: SegmentScores) -> tuple[Segmentation, Posterior]:
     def value(by_skill: Float[Array, "width K"]) -> Float[Array, "width columns"]:
         return by_segment(by_skill, jnp.max(by_skill, axis=-1), scores.constraints.segment_codes)
 
-    return _best_path(scores, value, jnp.zeros_like(no_segments(scores))), posterior(scores)
+    path, alphas = _best_path(scores, value, jnp.zeros_like(no_segments(scores))), forward(scores)
+    return path, _posterior(scores, alphas, end_probs(scores, alphas, scores.log_count))
 
 
 def sample_segmentation(scores: SegmentScores, key: PRNGKeyArray) -> tuple[Segmentation, Posterior]:
@@ -95,16 +92,10 @@ def sample_segmentation(scores: SegmentScores, key: PRNGKeyArray) -> tuple[Segme
     return _walk_back(scores, last_segment, num_segments), _posterior(scores, alphas, ends)
 
 
-def posterior(scores: SegmentScores) -> Posterior:
-    """Returns the exact posteriors alone."""
-    alphas = forward(scores)
-    return _posterior(scores, alphas, end_probs(scores, alphas, scores.log_count))
-
-
 def _posterior(
     scores: SegmentScores, alphas: Float[Array, "times counts"], ends: Float[Array, "times counts"]
 ) -> Posterior:
-    """Posteriors from α and P(b_i = t | a, s): a segment starts wherever one ends, but for the last."""
+    """Returns posteriors from α and P(b_i = t | a, s): a segment starts where one ends, but for the last."""
     length = scores.constraints.length
     log_joint = alphas[length] + scores.log_count
     times = jnp.arange(alphas.shape[0])
@@ -125,12 +116,9 @@ def _best_path(
     value: Callable[[Float[Array, "width K"]], Float[Array, "width columns"]],
     bonus: Float[Array, "times counts"],
 ) -> Segmentation:
-    """Returns the segmentation with the largest sum of segments' values, and of `bonus[t, i]` where the i-th ends at t.
+    """Returns the segmentation with the largest sum of values, and of `bonus[t, i]` where the i-th segment ends at t.
 
-    Args:
-      scores: of segments.
-      value: function from S_k of segments to the value of each as the i-th segment.
-      bonus: added where a segment ends.
+    `value` is the function from S_k of segments to the value of each as the i-th segment.
     """
     length, codes = scores.constraints.length, scores.constraints.segment_codes
 
@@ -158,21 +146,14 @@ def _walk_back(
     last_segment: Callable[[Int[Array, ""], Int[Array, ""]], _LastSegment],
     num_segments: Int[Array, ""],
 ) -> Segmentation:
-    """Puts a segmentation together, one segment at a time, from the end of a demonstration to its start.
-
-    Args:
-      scores: of segments.
-      last_segment: function from a segment's index (from 0) and its end to its start, skill and value.
-      num_segments: number of segments to go back.
-    """
+    """Traces a segmentation back from the end; `last_segment` gives the segment of an index and an end."""
 
     def step_back(end: Int[Array, ""], i: Int[Array, ""]) -> tuple[Int[Array, ""], tuple[Array, Array, Array]]:
         used, last = i < num_segments, last_segment(i, end)
         entry = end, jnp.where(used, last.skill, -1), jnp.where(used, last.value, 0.0)
         return jnp.where(used, last.start, end), entry
 
-    max_segments = scores.log_count.shape[0] - 1
-    start = scores.constraints.length
-    _, (ends, skills, values) = jax.lax.scan(step_back, start, jnp.arange(max_segments), reverse=True)
+    indices = jnp.arange(scores.log_count.shape[0] - 1)
+    _, (ends, skills, values) = jax.lax.scan(step_back, scores.constraints.length, indices, reverse=True)
     log_prob = jnp.sum(values) + scores.log_count[num_segments] + scores.offset
     return Segmentation(num_segments, ends, skills, log_prob)

@@ -1,9 +1,9 @@
-"""What a skill changes: a factor for the change that is seen where it ends, which gives skills a meaning.
+"""Models what a skill changes, by a factor for the change that is observed where it ends.
 
 A code can stand for a thing, or for a place where things happen to be: either says which way to go, so likelihood
-hardly prefers one (the paper calls its codes "location-specific"). But a task that is done often leaves a mark: a thing
-vanishes, a door opens, a lamp goes on. Let Δ be how much of each thing there is after a step, less how much there was
-before it, and let each skill have a change μ_k of its own:
+hardly prefers one (the paper calls its codes "location-specific"). But a finished task often leaves a mark: a thing
+vanishes, a door opens, a lamp goes on. Let Δ be the change of the amount of each thing in a step, and μ_k that of a
+skill:
 
     Δ ~ N(μ_k, σ² I) where skill k ends,        Δ ~ N(0, σ² I) at all other steps.
 
@@ -31,22 +31,22 @@ class Effects(eqx.Module):
     means: Float[Array, "K D"]
     """Mean change of each skill, in `units`, divided by `STRIDE`: μ_k / STRIDE."""
     units: Float[Array, " D"]
-    """Unit of each entry: the largest entry of a grid's channel (one thing, 255 of an image) or a column's spread."""
+    """Unit of each entry: the largest entry of a grid's channel or the spread of a vector's entry."""
     spread: float = eqx.field(static=True)
     """Spread σ of changes around their mean, in `units`."""
 
     def measure(self, observation: Shaped[Array, "..."]) -> Float[Array, " D"]:
-        """How much of each thing there is, in `units`: the sums of a grid's channels, or a vector's entries."""
+        """Returns the amount of each thing, in `units`: the sums of a grid's channels, or a vector's entries."""
         return total(observation.astype(jnp.float32)) / jax.lax.stop_gradient(self.units)
 
     def log_ratio(self, change: Float[Array, " D"]) -> Float[Array, " K"]:
-        """Log-ratio of a change's probability under each skill's effect to that without an effect."""
+        """Calculates the log-ratio of a change's probability under each skill's effect to that without an effect."""
         means = STRIDE * self.means
         return (means @ change - 0.5 * jnp.sum(means**2, axis=1)) / self.spread**2
 
 
 def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyArray) -> Effects:
-    """Effects before training, with μ_k drawn from the changes in the data (`kmeans_plus_plus`)."""
+    """Makes effects before training, with μ_k drawn from the changes in the data."""
     units = scaling.observation_spread
     if not units.size:  # only vectors have units of their own
         units = jnp.where(scaling.largest > 0, scaling.largest, 1.0)
@@ -54,9 +54,9 @@ def new_effects(scaling: Scaling, num_skills: int, spread: float, key: PRNGKeyAr
 
 
 def kmeans_plus_plus(points: Float[Array, "N D"], number: int, key: PRNGKeyArray) -> Float[Array, "number D"]:
-    """Points drawn in turn, with probabilities ∝ the squared distance to the nearest one before, or the origin.
+    """Draws points in turn, with probabilities ∝ the squared distance to the nearest one before, or the origin.
 
-    This is how k-means++ begins (Arthur and Vassilvitskii, 2007), with the origin as a first centre.
+    As k-means++ begins (Arthur and Vassilvitskii, 2007), with the origin as a first centre.
     """
 
     def draw(nearest: Float[Array, " N"], key: PRNGKeyArray) -> tuple[Float[Array, " N"], Float[Array, " D"]]:

@@ -1,4 +1,4 @@
-"""Offer exact inference under the names of `compile_il.inference.engines.Engine`.
+"""Offers exact inference under the names of `compile_il.inference.engines.Engine`.
 
 Training maximises the log-likelihood of demonstrations under all their segmentations, log p(a | s).
 """
@@ -20,54 +20,21 @@ from compile_il.data.batch import Batch, Cost, batch_of, pick, rows_filled_up
 from compile_il.data.labels import PartialLabels
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
-from compile_il.inference.exact.decode import (
-    Posterior,
-    Segmentation,
-    best_boundaries,
-    best_segmentation,
-    sample_segmentation,
-)
-from compile_il.inference.exact.effects import new_effects
+from compile_il.inference.exact.decode import best_boundaries, best_segmentation, sample_segmentation
 from compile_il.inference.exact.likelihood import log_likelihood
 from compile_il.inference.exact.segment_scores import Priors, point_mass, score_segments, unknown_count
-from compile_il.inference.exact.skills import Durations, ExactSkills, FixedWeight, LearnedRate, LearnedWeight
+from compile_il.inference.exact.skills import ExactSkills
 from compile_il.inference.records import BatchSegments, Loss, Losses, Skills, StepScores, is_impossible
-from compile_il.networks.policies import SkillPolicies
 
 DECODER: Decoder = "exact"
 FINDS_COUNTS = True
 MAY_BE_EMPTY = False
-
-EFFECT_KEY = 7
-"""Number folded into a seed's key for effects, so that with and without them the same networks are drawn."""
+WORLD_RATE: float | None = None
 
 
 def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> ExactSkills:
-    """Returns policies, a termination rule and what else settings ask for, before training."""
-    policy_key, stop_key = jax.random.split(key)
-    effects = None
-    if config.effects:
-        effect_key = jax.random.fold_in(key, EFFECT_KEY)
-        effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
-    return ExactSkills(
-        space,
-        SkillPolicies(config, space, scaling, key=policy_key),
-        shared_termination=bool(config.shared_termination),
-        termination_weight=config.termination_weight or 1.0,
-        durations=_make_durations(config),
-        effects=effects,
-        key=stop_key,
-    )
-
-
-def _make_durations(config: Config) -> Durations:
-    """Returns the factor for lengths: its weight is learned if none is given, its rate where nothing gives the mean."""
-    if config.duration_weight is None:
-        return LearnedWeight()
-    gives_mean = config.num_segments is not None or config.duration_rate is not None
-    if gives_mean or config.duration_weight == 0.0:
-        return FixedWeight(config.duration_weight)
-    return LearnedRate(config.duration_weight)
+    """Returns policies, a termination rule, and effects where settings have them, before training."""
+    return ExactSkills(config, space, scaling, key=key)
 
 
 def make_priors(config: Config, skills: Skills, rate: float, max_length: int) -> Priors:
@@ -95,16 +62,8 @@ def decode(
     skills: Skills, config: Config, rate: float, batch: Batch, log_counts: Float[Array, "B counts"], best: Best
 ) -> BatchSegments:
     """Segments a batch by sums over all segmentations; skills may be those of relaxed inference."""
-    priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
-    return _decode(skills, batch, priors, log_counts, best)
-
-
-@eqx.filter_jit
-def _decode(
-    skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], best: Best
-) -> BatchSegments:
     find = best_boundaries if best == "boundaries" else best_segmentation
-    return _segments(*map_batch(find, skills, batch, priors, log_counts))
+    return _decode(find, skills, batch, make_priors(config, skills, rate, batch.boundary_labels.shape[1]), log_counts)
 
 
 def sample(
@@ -117,17 +76,19 @@ def sample(
 ) -> BatchSegments:
     """Draws one segmentation of each demonstration of a batch from the posterior over all of them."""
     priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
-    return _sample(skills, batch, priors, log_counts, keys)
+    return _decode(sample_segmentation, skills, batch, priors, log_counts, keys)
 
 
 @eqx.filter_jit
-def _sample(
-    skills: Skills, batch: Batch, priors: Priors, log_counts: Float[Array, "B counts"], keys: Key[Array, " B"]
+def _decode(
+    find: Callable[..., Any],
+    skills: Skills,
+    batch: Batch,
+    priors: Priors,
+    log_counts: Float[Array, "B counts"],
+    *keys: Key[Array, " B"],
 ) -> BatchSegments:
-    return _segments(*map_batch(sample_segmentation, skills, batch, priors, log_counts, keys))
-
-
-def _segments(path: Segmentation, posterior: Posterior) -> BatchSegments:
+    path, posterior = map_batch(find, skills, batch, priors, log_counts, *keys)
     return BatchSegments(path.num_segments, path.ends, path.skills, **posterior._asdict())
 
 
@@ -144,25 +105,13 @@ FORGETFUL = "Segmentations cannot be summed over where policies forget: what a s
 
 
 def check_labels(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
-    """Refuses nothing: any labels restrict the sums."""
+    """Accepts all labels: any of them restrict the sums."""
 
 
 def cost_of(config: Config) -> Cost:
-    """Returns the number of starts and ends that are summed over."""
+    """Returns the number of segments that are summed over."""
     longest = config.longest_segment
     return lambda steps: float(steps) * (steps if longest is None else min(steps, longest))
-
-
-def expected_length(mean: float, *, fresh: bool) -> float:
-    """Returns the mean of the data."""
-    del fresh
-    return mean
-
-
-def annealed(config: Config, iteration: int) -> dict[str, float]:
-    """Returns nothing: nothing is annealed."""
-    del config, iteration
-    return {}
 
 
 def map_batch(
@@ -198,27 +147,27 @@ _DEMOS_PER_CALL = 64
 def feasible(
     demos: Demonstrations, num_skills: int, longest: int, log_count: Float[Array, " counts"]
 ) -> Bool[np.ndarray, " B"]:
-    """For each demonstration, whether some number of segments, boundaries and skills agree with its labels.
+    """For each demonstration, whether any segmentation agrees with its labels.
 
-    The recursion with scores that say nothing: its likelihood is zero where nothing agrees.
+    Where none does, the likelihood under scores of zero is zero.
     """
     max_length, num_rows = demos.max_length, min(len(demos), _DEMOS_PER_CALL)
     priors = Priors(jnp.zeros((num_skills,)), jnp.zeros((min(longest, max_length) + 1,)))
-    parts = []
+    steps, parts = StepScores(*(jnp.zeros((max_length, num_skills)),) * 3), []
     for first in range(0, len(demos), num_rows):
         some = demos[first : first + num_rows]
         batch = pick(batch_of(some, some.num_frames, max_length), rows_filled_up(len(some), num_rows))
         # Without frames, of which each part has another number: one program does for all parts.
         labels = batch._replace(frames=batch.frames[:0], actions=batch.actions[:0])
-        parts.append(~np.asarray(is_impossible(_log_ways(labels, priors, log_count, num_skills)))[: len(some)])
+        parts.append(~np.asarray(_is_impossible(labels, steps, priors, log_count))[: len(some)])
     return np.concatenate(parts)
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def _log_ways(batch: Batch, priors: Priors, log_count: Float[Array, " counts"], num_skills: int) -> Float[Array, " B"]:
-    nothing = StepScores(*(jnp.zeros((batch.boundary_labels.shape[1], num_skills)),) * 3)
-
+@jax.jit
+def _is_impossible(
+    batch: Batch, steps: StepScores, priors: Priors, log_count: Float[Array, " counts"]
+) -> Bool[Array, " B"]:
     def log_ways(constraints: Constraints) -> Float[Array, ""]:
-        return log_likelihood(score_segments(nothing, priors, constraints, log_count))
+        return log_likelihood(score_segments(steps, priors, constraints, log_count))
 
-    return jax.vmap(log_ways)(constraints_of_batch(batch, num_skills))
+    return is_impossible(jax.vmap(log_ways)(constraints_of_batch(batch, steps.log_policy.shape[1])))

@@ -1,4 +1,4 @@
-"""Sum over all segmentations of one demonstration by dynamic programming.
+"""Sums over all segmentations of one demonstration by dynamic programming.
 
     α_0(0) = 0,    α_i(t) = log Σ_{t' < t} exp[ α_{i-1}(t') + S^i(t', t) ],    S^i(t', t) = log Σ_k exp S_k(t', t)
 
@@ -6,9 +6,9 @@ so that α_M(T) = log p(a | s, M), the double sum in the paper's generative mode
 Where the skill of the i-th segment is labelled, S^i has that one term only; else S^i is the same for all i.
 
 Short demonstrations are trained with the dense recursion, which holds S_k(t', t) for all starts, ends and skills, T x T
-x K numbers, and leaves its gradient to JAX. The recursion by rows holds one row of it at a time, so that memory is
-O(T (K + M)). With a longest segment of L steps a row is a window of L times, and time is O(T L (K + M)). Going forward,
-a row has one end t and all starts; going backward, it has one start t' and all ends:
+x K numbers, and leaves its gradient to JAX. The recursion by rows holds one row at a time, in memory O(T (K + M)). With
+a longest segment of L steps a row is a window of L times, and time is O(T L (K + M)). Going forward, a row has one end
+t and all starts; going backward, it has one start t' and all ends:
 
     β_i(T) = log p(M = i),    β_i(t') = log Σ_{t > t'} exp[ S^{i+1}(t', t) + β_{i+1}(t) ]
 
@@ -18,6 +18,7 @@ a row has one end t and all starts; going backward, it has one start t' and all 
 sums of it over the row are all that the gradient needs, so that the pass backward computes them and forgets the row.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -43,13 +44,13 @@ LONGEST_DENSE = 256
 
 
 def log_likelihood(scores: SegmentScores) -> Float[Array, ""]:
-    """Log Σ_M p(M) p(a | s, M): all boundaries, skills and numbers of segments summed out."""
+    """Calculates log Σ_M p(M) p(a | s, M): all boundaries, skills and numbers of segments summed out."""
     is_short = scores.sums.before.shape[0] - 1 <= LONGEST_DENSE
     return dense_log_likelihood(scores) if is_short else log_likelihood_by_rows(scores)
 
 
 def dense_log_likelihood(scores: SegmentScores) -> Float[Array, ""]:
-    """Log-likelihood from the table of all segments, with the gradient of JAX."""
+    """Calculates the log-likelihood from the table of all segments, with the gradient of JAX."""
     by_skill, codes = all_segments(scores), scores.constraints.segment_codes
     tables = jnp.moveaxis(by_segment(by_skill, logsumexp(by_skill, axis=-1), codes), -1, 0)
     start = jnp.where(jnp.arange(by_skill.shape[0]) == 0, 0.0, LOG_ZERO)
@@ -67,17 +68,17 @@ def dense_log_likelihood(scores: SegmentScores) -> Float[Array, ""]:
 
 @jax.custom_vjp
 def log_likelihood_by_rows(scores: SegmentScores) -> Float[Array, ""]:
-    """Log-likelihood with a gradient, both row by row."""
+    """Calculates the log-likelihood and its gradient row by row."""
     return _total(scores, forward(scores)) + scores.offset
 
 
 def no_segments(scores: SegmentScores) -> Float[Array, "times counts"]:
-    """Table α at its start, when only time 0 is filled in: log 1 for no segments there, `LOG_ZERO` elsewhere."""
+    """Returns the table α before the recursion: log 1 for no segments at time 0, `LOG_ZERO` elsewhere."""
     return jnp.full((scores.sums.before.shape[0], scores.log_count.shape[0]), LOG_ZERO).at[0, 0].set(0.0)
 
 
 def forward(scores: SegmentScores) -> Float[Array, "times counts"]:
-    """α_i(t) at row t and column i."""
+    """Calculates α_i(t) at row t and column i."""
 
     def extend(alphas: Float[Array, "times counts"], end: Int[Array, ""]) -> tuple[Float[Array, "times counts"], None]:
         window, by_skill = starts_of(scores, end)
@@ -92,7 +93,7 @@ def forward(scores: SegmentScores) -> Float[Array, "times counts"]:
 def end_probs(
     scores: SegmentScores, alphas: Float[Array, "times counts"], log_count: Float[Array, " counts"]
 ) -> Float[Array, "times counts"]:
-    """P(b_i = t | a, s) = exp[ α_i(t) + β_i(t) - log p(a | s) ] at row t and column i, under a prior p(M)."""
+    """Calculates P(b_i = t | a, s) = exp[ α_i(t) + β_i(t) - log p(a | s) ] at row t and column i, under p(M)."""
     scores = scores._replace(log_count=log_count)
     betas = _backward(scores, alphas)[0].betas
     return jnp.exp(jnp.minimum(alphas + betas - _total(scores, alphas), 0.0))
@@ -103,7 +104,7 @@ def _total(scores: SegmentScores, alphas: Float[Array, "times counts"]) -> Float
 
 
 class _Gradient(NamedTuple):
-    """β and sums of γ over the rows that the pass backward has been through so far."""
+    """β and sums of γ over the rows so far."""
 
     betas: Float[Array, "times counts"]
     ended: Float[Array, "times K"]
@@ -118,20 +119,12 @@ def _backward(scores: SegmentScores, alphas: Float[Array, "times counts"]) -> tu
         ended=jnp.zeros((num_times, num_skills)),
         log_duration=jnp.zeros_like(scores.priors.log_duration),
     )
-    total = _total(scores, alphas)
-
-    def step_back(so_far: _Gradient, begin: Int[Array, ""]) -> tuple[_Gradient, Float[Array, " K"]]:
-        return _add_row(scores, alphas, total, so_far, begin)
-
-    return jax.lax.scan(step_back, start, jnp.arange(num_times), reverse=True)
+    add_row = functools.partial(_add_row, scores, alphas, _total(scores, alphas))
+    return jax.lax.scan(add_row, start, jnp.arange(num_times), reverse=True)
 
 
 def _add_row(
-    scores: SegmentScores,
-    alphas: Float[Array, "times counts"],
-    total: Float[Array, ""],
-    so_far: _Gradient,
-    begin: Int[Array, ""],
+    scores: SegmentScores, alphas: Array, total: Array, so_far: _Gradient, begin: Int[Array, ""]
 ) -> tuple[_Gradient, Float[Array, " K"]]:
     """Adds β of one start and its segments' share of the gradient; returns Σ_t γ_k(begin, t) beside."""
     codes, log_count = scores.constraints.segment_codes, scores.log_count
@@ -147,11 +140,9 @@ def _add_row(
     return gradient, jnp.sum(shares, axis=0)
 
 
-def _shares(
-    by_skill: Float[Array, "width K"], around: Float[Array, "width M"], segment_codes: Int[Array, " listed"]
-) -> Float[Array, "width K"]:
+def _shares(by_skill: Array, around: Array, segment_codes: Array) -> Float[Array, "width K"]:
     """γ_k of a row, from the log-probability `around` of all that comes before and after it as the i-th segment."""
-    # Probabilities: rounding must not lift them above one, where everything is impossible least of all.
+    # Rounding must not lift probabilities above one, least of all where everything is impossible.
     if segment_codes.shape[0] == 0:
         return jnp.exp(jnp.minimum(logsumexp(around, axis=-1)[:, None] + by_skill, 0.0))
     free = logsumexp(jnp.where(segment_codes == UNKNOWN, around, LOG_ZERO), axis=-1)
@@ -160,9 +151,7 @@ def _shares(
     return jnp.exp(jnp.minimum(free[:, None] + by_skill, 0.0)) + jnp.exp(jnp.minimum(labelled, 0.0)) @ is_skill
 
 
-def _by_length(
-    shares: Float[Array, " width"], begin: Int[Array, ""], window: Window, num_lengths: int
-) -> Float[Array, " lengths"]:
+def _by_length(shares: Array, begin: Array, window: Window, num_lengths: int) -> Float[Array, " lengths"]:
     """Shares of segments that end in a window, by their lengths 0, 1, ...: moved, which is faster than scattered."""
     padded = jnp.pad(shares, (1, num_lengths))
     return jax.lax.dynamic_slice_in_dim(padded, 1 + begin - window.first, num_lengths)

@@ -1,4 +1,4 @@
-"""Score segments: the log-probability that skill k takes over at step t' and stops after step t - 1.
+"""Scores segments: the log-probability that skill k takes over at step t' and stops after step t - 1.
 
 With Markov policies and a termination rule the value of a segment is a difference of running sums (`docs/exact.md`):
 
@@ -26,7 +26,7 @@ from compile_il.inference.records import LOG_ZERO, StepScores
 
 
 class Priors(NamedTuple):
-    """Log-factors of a segment's value that do not look at the demonstration: of its skill and of its length."""
+    """Log-factors of a segment's skill and of its length."""
 
     log_skill: Float[Array, " K"]
     log_duration: Float[Array, " lengths"]
@@ -34,25 +34,19 @@ class Priors(NamedTuple):
 
 
 def point_mass(num_segments: int | Int[Array, ""], max_segments: int) -> Float[Array, " counts"]:
-    """Log-prior over the number of segments, 0 .. max_segments, that has all mass on one number."""
+    """Returns log p(M) for M = 0 .. max_segments, with all mass on one number."""
     return jnp.where(jnp.arange(max_segments + 1) == num_segments, 0.0, LOG_ZERO)
 
 
 def unknown_count(most: int, cost: float = 0.0) -> Float[Array, " counts"]:
-    """Log p(M) where the number of segments is not known, for M from 0 to `most`: each further segment has a `cost`."""
+    """Returns log p(M) of an unknown number of segments up to `most`: each further segment has a `cost`."""
     counts = jnp.arange(most + 1)
     costs = jnp.where(counts == 0, LOG_ZERO, -cost * counts)
     return jnp.where(counts == 0, LOG_ZERO, jax.nn.log_softmax(costs))
 
 
 def log_counts_of(counts: NDArray[np.integer], most: int, cost: float) -> NDArray[np.float32]:
-    """Log p(M) of each demonstration as a row: all mass on its number, or where that is `UNKNOWN`, `unknown_count`.
-
-    Args:
-      counts: the number of segments of each demonstration, or `UNKNOWN`.
-      most: the most segments there may be where their number is unknown.
-      cost: log-probability that each further segment costs there.
-    """
+    """Returns log p(M) of each demonstration as a row: all mass on its number, or where `UNKNOWN`, `unknown_count`."""
     is_unknown = counts == UNKNOWN
     largest = max(int(counts.max()), most if is_unknown.any() else 0)
     rows = np.where(np.arange(largest + 1) == counts[:, None], 0.0, LOG_ZERO)
@@ -67,9 +61,8 @@ FAR = -1000.0
 class RunningSums(NamedTuple):
     """C_k(t) and E_k(t) for t = 0..T, each as a sum of two; E_k(0) is never used.
 
-    A step that a skill explains hopelessly badly must not cost its sums the digits that later segments need. What
-    scores fall below `FAR` is summed apart: between two times without such a step that sum does not change, and the
-    difference is zero exactly.
+    A step that a skill explains hopelessly badly must not cost its sums the digits that later segments need. So what
+    lies below `FAR` is summed apart: between two times without such a step, the difference of that sum is exactly zero.
     """
 
     before: Float[Array, "times K"]
@@ -79,7 +72,7 @@ class RunningSums(NamedTuple):
 
 
 class SegmentScores(NamedTuple):
-    """All that the values of one demonstration's segments, and sums over its segmentations, are computed from."""
+    """Inputs of sums over the segmentations of one demonstration."""
 
     sums: RunningSums
     priors: Priors
@@ -104,20 +97,15 @@ def score_segments(
     best = jnp.max(steps.log_policy, axis=1, keepdims=True)
     cleaned = StepScores(*(jnp.where(real, score, 0.0) for score in steps))
     centred = cleaned._replace(log_policy=jnp.where(real, steps.log_policy - best, 0.0))
+    near = StepScores(*(jnp.maximum(score, FAR) for score in centred))
+    far = StepScores(*(jnp.minimum(score - FAR, 0.0) for score in centred))
     return SegmentScores(
-        sums=running_sums(centred),
+        sums=RunningSums(*_sums(near), *_sums(far)),
         priors=priors,
         constraints=with_max_segments(constraints, log_count.shape[0] - 1),
         log_count=feasible_counts(log_count, constraints),
         offset=jnp.sum(best, where=real),
     )
-
-
-def running_sums(steps: StepScores) -> RunningSums:
-    """Returns C_k and E_k, from which every segment's value follows."""
-    near = StepScores(*(jnp.maximum(score, FAR) for score in steps))
-    far = StepScores(*(jnp.minimum(score - FAR, 0.0) for score in steps))
-    return RunningSums(*_sums(near), *_sums(far))
 
 
 def _sums(steps: StepScores) -> tuple[Float[Array, "times K"], Float[Array, "times K"]]:
@@ -127,7 +115,7 @@ def _sums(steps: StepScores) -> tuple[Float[Array, "times K"], Float[Array, "tim
 
 
 class Window(NamedTuple):
-    """Neighbouring times that a row of S_k needs: as many as the longest segment has steps, at most all."""
+    """Times that a row of S_k needs: as many as the longest segment has steps, at most all."""
 
     first: Int[Array, ""]
     width: int
@@ -138,36 +126,36 @@ class Window(NamedTuple):
         return self.first + jnp.arange(self.width)
 
     def of(self, table: Shaped[Array, "times ..."]) -> Shaped[Array, "width ..."]:
-        """Rows of a table at the window's times."""
+        """Returns the rows of a table at the window's times."""
         if self.width == table.shape[0]:
             return table
         return jax.lax.dynamic_slice_in_dim(table, self.first, self.width)
 
     def add(self, table: Float[Array, "times ..."], rows: Float[Array, "width ..."]) -> Float[Array, "times ..."]:
-        """A table with `rows` added at the window's times."""
+        """Returns a table with `rows` added at the window's times."""
         if self.width == table.shape[0]:
             return table + rows
         return jax.lax.dynamic_update_slice_in_dim(table, self.of(table) + rows, self.first, 0)
 
 
 def starts_of(scores: SegmentScores, end: Int[Array, ""]) -> tuple[Window, Float[Array, "width K"]]:
-    """S_k(t', t) for one end t, and the window of starts t' that a segment may have."""
+    """Returns S_k(t', t) for one end t, and the window of starts t' that a segment may have."""
     num_times, width = _widths(scores)
     window = Window(jnp.clip(end - width, 0, num_times - width), width)
     return window, _values(scores, window.times, end, window.of, lambda table: table[end])
 
 
 def ends_of(scores: SegmentScores, start: Int[Array, ""]) -> tuple[Window, Float[Array, "width K"]]:
-    """S_k(t', t) for one start t', and the window of ends t that a segment may have."""
+    """Returns S_k(t', t) for one start t', and the window of ends t that a segment may have."""
     num_times, width = _widths(scores)
     window = Window(jnp.clip(start + 1, 0, num_times - width), width)
     return window, _values(scores, start, window.times, lambda table: table[start], window.of)
 
 
 def all_segments(scores: SegmentScores) -> Float[Array, "times times K"]:
-    """S_k(t', t) for all starts t', ends t and skills: the dense table, for short demonstrations."""
+    """Returns S_k(t', t) for all starts t', ends t and skills."""
     times = jnp.arange(scores.sums.before.shape[0])
-    # Broadcast rather than picked row by row: the gradient of picking is a scatter, which takes accelerators long.
+    # Broadcast rather than indexed: the gradient of indexing is a scatter, which is slow on accelerators.
     return _values(scores, times[:, None], times[None], lambda table: table[:, None], lambda table: table[None])
 
 
@@ -184,11 +172,13 @@ def _values(
     at_start: Callable[[Array], Array],
     at_end: Callable[[Array], Array],
 ) -> Float[Array, "*times K"]:
-    """S_k(t', t) for starts and ends that broadcast against each other, as rows of tables at them do."""
+    """Returns S_k(t', t) for starts and ends that broadcast against each other, as rows of tables at them do."""
     sums, priors, constraints = scores.sums, scores.priors, scores.constraints
-    duration = end - start
+    duration, longest = end - start, priors.log_duration.shape[0] - 1
+    log_duration = priors.log_duration[jnp.clip(duration, 0, longest)]
+    log_duration = jnp.where((duration >= 1) & (duration <= longest), log_duration, LOG_ZERO)
     far = at_end(sums.far_ended) - at_start(sums.far_before)
-    values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + _log_duration(duration, priors)[..., None]
+    values = at_end(sums.ended) - at_start(sums.before) + priors.log_skill + log_duration[..., None]
     values = jnp.maximum(values + far, LOG_ZERO)
     # No boundary is labelled inside the segment, at the steps start + 1 .. end - 1.
     uncut = at_end(jnp.roll(constraints.num_cuts, 1).at[0].set(0)) <= at_start(constraints.num_cuts)
@@ -196,9 +186,3 @@ def _values(
     real = (duration >= 1) & (end <= constraints.length)
     allowed = at_end(constraints.num_refused) == at_start(constraints.num_refused)
     return jnp.where((uncut & cut_well & real)[..., None] & allowed, values, LOG_ZERO)
-
-
-def _log_duration(duration: Int[Array, "*times"], priors: Priors) -> Float[Array, "*times"]:
-    longest = priors.log_duration.shape[0] - 1
-    factor = priors.log_duration[jnp.clip(duration, 0, longest)]
-    return jnp.where((duration >= 1) & (duration <= longest), factor, LOG_ZERO)

@@ -1,4 +1,4 @@
-"""Hold the skills of the exact engine: policies π_k(a | s), stopping rules ψ_k(s, a, s') and a factor for lengths.
+"""Defines the skills of the exact engine: policies π_k(a | s), stopping rules ψ_k(s, a, s') and a factor for lengths.
 
 The factor for the length of a segment is the paper's Poisson, of at least one step, with a weight:
 
@@ -8,9 +8,9 @@ Deviation: the paper truncates at the sequence's end, so its normaliser depends 
 of a likelihood that also has a termination model, one normaliser for all segments of all demonstrations is enough, and
 the weight tempers it.
 
-One of its two numbers can be learned. Where the number of segments is known, so is their mean length, and the weight w
-says how much they vary, which is the data's affair: it is a parameter of p(d)^w / Σ_d p(d)^w, between 0, where any
-length is as good as any other, and 1, the paper's prior. Where the number is not known, the rate λ is a parameter.
+One of its two numbers can be learned. Where the number of segments is given, so is their mean length: then the weight w
+of p(d)^w / Σ_d p(d)^w is learned, between 0, where all lengths are equal, and 1, the paper's prior. Where the number of
+segments is unknown, the rate λ is learned.
 """
 
 import math
@@ -22,59 +22,56 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
+from compile_il.config import Config
 from compile_il.data.batch import Batch, to_padded
-from compile_il.data.spaces import Space
-from compile_il.inference.exact.effects import Effects
+from compile_il.data.spaces import Scaling, Space
+from compile_il.inference.exact.effects import Effects, new_effects
 from compile_il.inference.records import StepScores
 from compile_il.networks.embeddings import to_bfloat16
 from compile_il.networks.policies import EncoderState, SkillPolicies
 
 FIRST_WEIGHT = 0.3
-"""Weight w of the Poisson before training; too small to do harm while nothing is known about lengths."""
+"""Weight w of the Poisson before training, small enough to do no harm before lengths are learned."""
 STRIDE = 10.0
-"""What the parameter of the weight is multiplied by, since steps of an optimiser that suit networks are small."""
+"""Factor of the parameter of the weight, since steps of an optimiser that suit networks are small."""
 RATE_STRIDE = 5.0
 """As `STRIDE`, for the rate: a larger one lets it run ahead of the policies, up to one segment for everything."""
+EFFECT_KEY = 7
+"""Number folded into a seed's key for effects, so that with and without them the same networks are drawn."""
 NORMED = 8.0
 """Number of expected lengths λ up to which p(d)^w is normalised; with w = 0 the sum over all lengths has no end."""
 
 
 def poisson_log_duration(rate: Float[Array, ""] | float, weight: float, longest: int) -> Float[Array, " lengths"]:
-    """Weight * log p(d) for d = 0 .. longest; entry 0 is never used.
-
-    Args:
-      rate: λ, the expected length of segments in steps.
-      weight: 1 is the prior itself, 0 takes it away.
-      longest: segments longer than this are impossible.
-    """
+    """Calculates weight * log p(d) for d = 0 .. longest; entry 0 is never used."""
     steps = jnp.arange(longest + 1)
     return weight * (steps * jnp.log(rate) - rate - gammaln(steps + 1.0) - jnp.log1p(-jnp.exp(-rate)))
 
 
 class FixedWeight(eqx.Module):
-    """Weight of the Poisson over lengths, where neither it nor the rate is learned."""
+    """Factor for lengths of which nothing is learned."""
 
     weight: float = eqx.field(static=True)
 
     def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
-        """Log of p(d)^w for d = 0 .. longest; entry 0 is never used, and `allowed` has no influence."""
-        del allowed
-        return poisson_log_duration(rate, self.weight, longest)
+        """Calculates log p(d)^w for d = 0 .. longest; entry 0 is never used."""
+        del allowed  # p sums to one over lengths of any size
+        return poisson_log_duration(self.rate(rate), self.weight, longest)
 
-    def rate(self, first: float) -> float:
-        """Rate λ, as it was before training."""
+    def rate(self, first: float) -> Any:
+        """Returns the rate λ, where training began with `first`."""
         return first
 
 
 class LearnedWeight(eqx.Module):
-    """Weight w of the Poisson over lengths, as a parameter that is learned."""
+    """Factor for lengths whose weight w is learned."""
 
     position: Float[Array, ""]
     """Logit of the weight, divided by `STRIDE`."""
 
     def __init__(self) -> None:
-        # Of a type of its own: one that gives way to others, as a Python number's, would change in the first steps of
-        # training, and each would be compiled anew.
+        # Of a strong type: the weak one of a Python number would change in the first steps of training, and each would
+        # be compiled anew.
         self.position = jnp.full((), math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE, jnp.result_type(float))
 
     @property
@@ -83,17 +80,14 @@ class LearnedWeight(eqx.Module):
         return jax.nn.sigmoid(STRIDE * self.position)
 
     def rate(self, first: float) -> float:
-        """Rate λ, as it was before training."""
+        """Returns the rate λ, where training began with `first`."""
         return first
 
     def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
-        """Log of p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
+        """Calculates log p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
 
-        Args:
-          rate: λ, the expected length of segments in steps.
-          longest: the last entry.
-          allowed: longer segments are impossible, if not None. The sum goes up to this or to `NORMED` times λ, if that
-            is less, and never depends on `longest`: what a demonstration is worth must not depend on its padding.
+        The sum goes up to the longest length `allowed` or to `NORMED` times λ, if that is less. It never depends on
+        `longest`: the likelihood of a demonstration must not depend on its padding.
         """
         normed = math.ceil(NORMED * rate)
         normed = normed if allowed is None else min(normed, allowed)
@@ -101,90 +95,77 @@ class LearnedWeight(eqx.Module):
         return tempered[: longest + 1] - jax.nn.logsumexp(tempered[1 : normed + 1])
 
 
-class LearnedRate(eqx.Module):
-    """Rate λ of the Poisson over lengths, as a parameter that is learned while its weight stays."""
+class LearnedRate(FixedWeight):
+    """Factor for lengths whose rate λ is learned while its weight stays."""
 
     position: Float[Array, ""]
     """Log of the rate over the one before training, divided by `RATE_STRIDE`."""
-    weight: float = eqx.field(static=True)
-    """Weight of the Poisson; 1 is the prior itself."""
 
     def __init__(self, weight: float) -> None:
         self.position = jnp.zeros((), jnp.result_type(float))
         self.weight = weight
 
     def rate(self, first: float) -> Float[Array, ""]:
-        """Rate λ that has been learned, in steps, where training began with `first`."""
+        """Returns the rate λ, where training began with `first`."""
         return first * jnp.exp(RATE_STRIDE * self.position)
-
-    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
-        """Log of p(d)^w for d = 0 .. longest; entry 0 is never used.
-
-        Args:
-          rate: the rate λ before training.
-          longest: the last entry.
-          allowed: has no influence here, since p sums to one over lengths of any size.
-        """
-        del allowed
-        return poisson_log_duration(self.rate(rate), self.weight, longest)
 
 
 Durations = FixedWeight | LearnedWeight | LearnedRate
 """A factor for the lengths of segments, of which one number may be learned."""
 
 
+def make_durations(config: Config) -> Durations:
+    """Makes the factor for lengths: its weight is learned if none is given, its rate where nothing gives the mean."""
+    if config.duration_weight is None:
+        return LearnedWeight()
+    gives_mean = config.num_segments is not None or config.duration_rate is not None
+    fixed = gives_mean or config.duration_weight == 0.0
+    return (FixedWeight if fixed else LearnedRate)(config.duration_weight)
+
+
 class ActorState(NamedTuple):
-    """What skills know at one time, and the logit with which each of them would stop there."""
+    """State of running skills, with the logit of stopping of each of them."""
 
     encoder: EncoderState
     stop_logits: Float[Array, " K"]
     measured: Float[Array, " D"] | None
-    """How much of each thing there is (`Effects.measure`); None without effects."""
+    """Amounts of things (`Effects.measure`); None without effects."""
 
 
 class ExactSkills(eqx.Module):
-    """Sub-task policies and a termination rule that looks at a step and at where it led."""
+    """Sub-task policies, and a termination rule that reads a step and the state it led to."""
 
     policies: SkillPolicies
     stopping: eqx.nn.MLP
     durations: Durations
-    """The Poisson factor on segment lengths, whose weight or rate may be learned."""
     effects: Effects | None
-    """The change that each skill makes, by which skills are told apart; None without effects."""
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
     termination_weight: float = eqx.field(static=True)
 
-    def __init__(
-        self,
-        space: Space,
-        policies: SkillPolicies,
-        *,
-        shared_termination: bool,
-        termination_weight: float,
-        durations: Durations,
-        effects: Effects | None = None,
-        key: PRNGKeyArray,
-    ):
-        num_rules = 1 if shared_termination else policies.num_skills
-        hidden_dim = policies.encoder.hidden_dim
+    def __init__(self, config: Config, space: Space, scaling: Scaling, *, key: PRNGKeyArray):
+        policy_key, stop_key = jax.random.split(key)
+        self.policies = policies = SkillPolicies(config, space, scaling, key=policy_key)
+        num_rules, hidden_dim = 1 if config.shared_termination else config.num_skills, config.hidden_dim
         width = 2 * hidden_dim + policies.actions.width
-        self.policies = policies
-        self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=key)
-        self.durations = durations
-        self.effects = effects
-        self.space, self.num_skills, self.termination_weight = space, policies.num_skills, termination_weight
+        self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=stop_key)
+        self.durations, self.effects = make_durations(config), None
+        if config.effects:
+            effect_key = jax.random.fold_in(key, EFFECT_KEY)
+            self.effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
+        self.space, self.num_skills = space, config.num_skills
+        self.termination_weight = config.termination_weight or 1.0
 
     def stop_logits(
         self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
     ) -> Float[Array, " K"]:
-        """Logits of ψ_k(s, a, s'), the probability that skill k stops after this step."""
+        """Computes the logits of ψ_k(s, a, s'), the probability that skill k stops after this step."""
         given = self.policies.actions.vector(action).astype(embedded.dtype)
         logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
         return jnp.broadcast_to(logits, (self.num_skills,))
 
     def score_steps(self, batch: Batch) -> StepScores:
-        """Scores of each step of each demonstration, [B, T, K]; those of padding have no meaning.
+        """Scores each step of each demonstration, [B, T, K]; scores of padding have no meaning.
 
         Frame f + 1 is where action f led, so one embedding of each frame serves its own step and the one before.
         """
@@ -205,9 +186,7 @@ class ExactSkills(eqx.Module):
         seen = self.policies.encoder.encode_all(batch, num_steps + 1)
         return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], to_padded(actions, batch, num_steps), seen[:, 1:])
 
-    def _score_step(
-        self, seen: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
-    ) -> StepScores:
+    def _score_step(self, seen: Array, action: Array, arrived: Array) -> StepScores:
         logits = self.stop_logits(seen, action, arrived)
         return StepScores(
             log_policy=self.policies.log_probs(seen, action),
@@ -216,19 +195,15 @@ class ExactSkills(eqx.Module):
         )
 
     def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
-        """Log-factor of a segment of d = 0 .. longest steps; see `FixedWeight`, `LearnedWeight` and `LearnedRate`."""
+        """Calculates the log-factor of a segment of d = 0 .. longest steps."""
         return self.durations.log_duration(rate, longest, allowed)
 
     def expected_length(self, rate: float) -> float:
-        """Returns the expected length of a segment, as learned, where training began with `rate`."""
+        """Returns the expected length of a segment, where training began with `rate`."""
         return float(self.durations.rate(rate))
 
     def in_half_precision(self) -> "ExactSkills":
-        """A copy whose networks compute in bfloat16.
-
-        Cells of our worlds are 0 or 1, exact in any precision; the first layer reads vectors as they are; scores stay
-        float32.
-        """
+        """Returns a copy whose networks compute in bfloat16, but for first layers of vectors; scores stay float32."""
 
         def networks(skills: ExactSkills) -> tuple[Any, ...]:
             return skills.policies.encoder, skills.policies.heads, skills.stopping
@@ -236,33 +211,33 @@ class ExactSkills(eqx.Module):
         return eqx.tree_at(networks, self, to_bfloat16(networks(self)))
 
     def init(self, observation: Shaped[Array, "..."]) -> ActorState:
-        """What is known where the first skill begins; none stops before its first step."""
+        """Returns the state in which the first skill begins; none stops before its first step."""
         measured = None if self.effects is None else self.effects.measure(observation)
-        # Of a type that is said: a program that is handed this and then what `observe` gives compiles once.
+        # Of the type that `observe` returns, so that programs that take either compile once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
         return ActorState(self.policies.encoder.init(observation), logits, measured)
 
     def switch_skill(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
-        """What is known where one skill has ended and the next begins: the same, so what was seen is remembered."""
+        """Returns the same state: the next skill remembers what was seen before."""
         del observation  # it is what `now` has just seen
         return now
 
     def act(self, now: ActorState, skill: Array) -> Shaped[Array, "*A"]:
-        """The most probable action of a skill."""
+        """Returns the most probable action of a skill."""
         return self.policies.act(now.encoder.encoding, skill)
 
     def observe(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
-        """What is known after an action has led to an observation."""
+        """Returns the state after an action has led to an observation."""
         encoder = self.policies.encoder.update(now.encoder, action, observation)
         logits = self.stop_logits(now.encoder.encoding, action, encoder.encoding)
         if self.effects is None:
             return ActorState(encoder, logits, None)
         assert now.measured is not None, "effects are looked at from the beginning"
         measured = self.effects.measure(observation)
-        # The odds of stopping that `score_steps` gives, in which the rule has its weight and effects have theirs.
+        # The odds of stopping of `score_steps`.
         odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
         return ActorState(encoder, odds, measured)
 
     def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops here: ψ_k(s, a, s') > 0.5, in which its effect, if modelled, has been weighed."""
+        """Whether a skill stops in this state: ψ_k(s, a, s') > 0.5, weighed with its effect."""
         return now.stop_logits[skill] > 0

@@ -1,6 +1,6 @@
-"""Segment demonstrations by the recognition model: one segment after the other, each cut off before the next.
+"""Segments demonstrations by the recognition model, one segment after the other, each cut off before the next.
 
-The recognition model sees what is left of the demonstration and nothing before it, so demonstrations may be longer, and
+The recognition model reads the rest of the demonstration and nothing before it, so demonstrations may be longer, and
 have more segments, than any that it was trained on (paper, "Recognition model").
 """
 
@@ -39,16 +39,9 @@ def cut_segments(
     supervision: Supervision,
     readout: Readout,
 ) -> HardSegments:
-    """Cuts at the most probable end of each segment, or at its label, and goes on with the rest.
+    """Cuts at the most probable end of each segment, or at its label, and continues with the rest.
 
     Where labels list the segments, each of them has a step, so that some steps are left for the rest.
-
-    Args:
-      recognition: the network.
-      inputs: an embedded frame for each time.
-      length: number of steps.
-      supervision: how many segments there are, and labels of boundaries.
-      readout: where codes are read.
     """
     times, projected = jnp.arange(inputs.shape[0]), project(recognition.cell, inputs)[None]
     last = supervision.num_segments - 1
@@ -95,12 +88,7 @@ def decode_by_recognition(
     evidence = skills.in_segments(frames, masks, lengths)[:, :, :-1]
 
     def score(
-        hard: HardSegments,
-        evidence: Float[Array, "rows T outputs"],
-        actions: Shaped[Array, "T ..."],
-        begins: Int[Array, " M"],
-        length: Int[Array, ""],
-        supervision: Supervision,
+        hard: HardSegments, evidence: Array, actions: Array, begins: Array, length: Array, supervision: Supervision
     ) -> BatchSegments:
         codes, log_prior = choose_codes(skills, hard, supervision)
         steps, segments, count = jnp.arange(num_times - 1), jnp.arange(num_segments), supervision.num_segments

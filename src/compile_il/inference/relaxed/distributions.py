@@ -1,4 +1,4 @@
-"""Sample relaxed boundaries and codes, and calculate what they cost (paper, appendix "KL term").
+"""Samples relaxed boundaries and codes, and calculates their cost (paper, appendix "KL term").
 
 Samples are reparameterised (paper, "Continuous relaxation"). The prior over boundaries is a Poisson on the lengths of
 segments, truncated to the demonstration and renormalised:
@@ -30,8 +30,8 @@ def relax(
 ) -> Float[Array, "*shape"]:
     """Samples a concrete variable: log softmax[(logits + gumbel) / τ], where gumbel is standard Gumbel noise.
 
-    The largest is taken off before the division: of numbers in the hundreds the fifth digit after the point is lost,
-    and XLA does not round them in the same way wherever it needs them.
+    The largest is subtracted before the division: numbers in the hundreds lose the fifth digit after the point, and XLA
+    does not round them in the same way everywhere.
     """
     noisy = logits + gumbel
     return jax.nn.log_softmax((noisy - jax.lax.stop_gradient(jnp.max(noisy, axis=-1, keepdims=True))) / temperature)

@@ -1,6 +1,5 @@
-"""Offer relaxed inference under the names of `compile_il.inference.engines.Engine`."""
+"""Offers relaxed inference under the names of `compile_il.inference.engines.Engine`."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from compile_il.inference.relaxed.skills import RelaxedSkills
 DECODER: Decoder = "recognition"
 FINDS_COUNTS = False
 MAY_BE_EMPTY = True
-PAPER_RATE = 3.0
+WORLD_RATE: float | None = 3.0
 """The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
 
 
@@ -28,7 +27,7 @@ def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArra
 
 
 def make_losses(config: Config, rate: float) -> Losses:
-    """Returns the paper's loss at the temperature of each iteration."""
+    """Returns the paper's loss, at the temperature of each iteration."""
 
     def losses(skills: RelaxedSkills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         return relaxed_losses(skills, batch, keys, temperature_at(config, iteration), config, rate)
@@ -37,17 +36,10 @@ def make_losses(config: Config, rate: float) -> Losses:
 
 
 def temperature_at(config: Config, iteration: Int[Array, ""]) -> Float[Array, ""]:
-    """Returns the temperature τ in an iteration, fixed, or falling to its final value by the same factor each time."""
+    """Calculates the temperature τ in an iteration: fixed, or falling exponentially to its final value."""
     first = config.temperature
     final = first if config.final_temperature is None else config.final_temperature
     return first * (final / first) ** (iteration / max(config.num_iterations - 1, 1))
-
-
-def annealed(config: Config, iteration: int) -> dict[str, float]:
-    """Returns the temperature in an iteration, where it changes."""
-    if config.final_temperature is None:
-        return {}
-    return {"temperature": float(temperature_at(config, jnp.asarray(iteration)))}
 
 
 def decode(
@@ -59,7 +51,7 @@ def decode(
 
 
 def check_decodable(config: Config, best: Best | None) -> None:
-    """Refuses models without a recognition model, and a choice that it does not have."""
+    """Refuses models without a recognition model, and any value of `best`."""
     if config.inference != "relaxed":
         raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
     if best is not None:
@@ -68,25 +60,16 @@ def check_decodable(config: Config, best: Best | None) -> None:
 
 
 def check_labels(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
-    """Refuses labels that the recognition model cannot use: it takes all boundaries or none, and codes by segment.
-
-    Args:
-      labels: labels of all demonstrations.
-      counts: number of segments of each demonstration.
-    """
+    """Refuses labels that the recognition model cannot use: it takes all boundaries or none, and codes by segment."""
     instead = 'give the rest, or use exact inference (inference="exact")'
     lists = labels.segment_codes or [np.zeros(0, int)] * len(counts)
     for i, (boundaries, by_step, segment_codes) in enumerate(zip(labels.boundaries, labels.codes, lists, strict=True)):
         given, inner = int(np.sum(boundaries == 1)), int(counts[i]) - 1
-        if (boundaries[1:] >= 0).any() and given != inner:
+        if given != inner and ((boundaries[1:] >= 0).any() or (by_step >= 0).any()):
             raise DemonstrationError(
                 f"The labels of demonstration {i} give {given} of {inner} boundaries: the recognition model needs all "
-                f"of them or none; {instead}. If the number of segments differs, pass a list as num_segments."
-            )
-        if (by_step >= 0).any() and given != inner:
-            raise DemonstrationError(
-                f"The labels of demonstration {i} give codes of steps without its boundaries: the recognition model "
-                f"needs both, or codes of segments (segment_codes); {instead}."
+                f"of them or none, and without them codes of segments (segment_codes), not of steps; {instead}. If the "
+                "number of segments differs, pass a list as num_segments."
             )
         for number, within in enumerate(np.split(by_step, np.flatnonzero(boundaries == 1))):
             if len(several := np.unique(within[within >= 0])) > 1:
@@ -105,8 +88,3 @@ def cost_of(config: Config) -> Cost:
     """Returns the time of recurrent passes, in steps."""
     del config
     return float
-
-
-def expected_length(mean: float, *, fresh: bool) -> float:
-    """Returns the paper's λ for demonstrations that a world makes, and the mean of the data elsewhere."""
-    return PAPER_RATE if fresh else mean

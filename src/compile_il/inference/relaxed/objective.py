@@ -1,4 +1,4 @@
-"""Calculate the paper's loss and that of the termination policy (paper, appendices "ELBO" and "KL term").
+"""Calculates the paper's loss and that of the termination policy (paper, appendices "ELBO" and "KL term").
 
     loss = - Σ_i Σ_t P(t ∈ C_i) log Σ_k z_ik π_k(a_t | s_t)  +  β_z Σ_i KL(q(z_i) || p(z))  +  β_b · boundary term
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.nn import logsumexp
-from jaxtyping import Array, Float, Int, Key, Shaped
+from jaxtyping import Array, Float, Int, Key
 
 from compile_il.config import Config
 from compile_il.data.batch import Batch
@@ -27,7 +27,7 @@ from compile_il.inference.relaxed.distributions import (
     shift,
     soft_length_cost,
 )
-from compile_il.inference.relaxed.recognition import Inference, draw_gumbel, infer_all
+from compile_il.inference.relaxed.recognition import Inference, infer_all
 from compile_il.inference.relaxed.skills import Frames, RelaxedSkills
 from compile_il.inference.relaxed.supervision import Supervision, supervision_of_batch
 from compile_il.networks.policies import CodePolicy, SkillPolicies
@@ -60,39 +60,28 @@ def relaxed_losses(
 ) -> Loss:
     """Calculates the loss of each demonstration of a batch, with a key for the samples of each.
 
-    Args:
-      skills: the networks.
-      batch: the demonstrations.
-      keys: keys of the samples.
-      temperature: τ of relaxed boundaries and codes.
-      config: the settings.
-      rate: λ of the Poisson prior, the expected length of a segment in steps.
+    The Poisson prior has the given rate λ, the expected length of a segment in steps.
     """
     assert config.num_segments is not None, "settings are checked"
     frames, lengths = skills.read(batch), jnp.asarray(batch.lengths)
-    num_times = frames.inputs.shape[1]
     boundary_keys, code_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
-    draw = functools.partial(draw_gumbel, num_segments=config.num_segments, num_times=num_times)
+    noise_shape = config.num_segments, frames.inputs.shape[1]
     supervision = supervision_of_batch(batch, config.num_segments)
     inference = infer_all(
         skills.recognition,
         frames.inputs,
         lengths,
-        jax.vmap(draw)(boundary_keys),
+        jax.vmap(lambda key: jax.random.gumbel(key, noise_shape))(boundary_keys),
         supervision.ends,
         temperature=temperature,
         readout=config.readout,
     )
     evidence = skills.in_segments(frames, jnp.exp(inference.log_masks), lengths)[:, :, :-1]
+    draw = inference, supervision.codes, code_keys, config.beta_codes
     if isinstance(skills.policies, SkillPolicies):
-        codes = _categorical_codes(
-            evidence, inference, supervision.codes, code_keys, temperature=temperature, beta=config.beta_codes
-        )
+        codes = _categorical_codes(evidence, *draw, temperature)
     else:
-        steps = evidence, frames.actions[:, :-1]
-        codes = _gaussian_codes(
-            skills.policies, *steps, inference, supervision.codes, code_keys, beta=config.beta_codes
-        )
+        codes = _gaussian_codes(skills.policies, evidence, frames.actions[:, :-1], *draw)
     each = jax.vmap(functools.partial(loss_terms, config=config, rate=rate))
     terms = each(inference, codes, supervision, lengths)._asdict()
     return sum_of({**terms, "termination": termination_losses(skills, frames, inference, supervision, lengths)})
@@ -130,10 +119,9 @@ def reconstruction(
 def boundary_cost(
     inference: Inference, rate: float, length: Int[Array, ""], count: Int[Array, ""], term: str
 ) -> Float[Array, ""]:
-    """Calculates what the inner boundaries of `count` segments cost.
+    """Calculates the cost of the inner boundaries of `count` segments.
 
-    By the term "first", that is M times the KL of the first one; by "lengths", a prior on the soft length of each
-    segment.
+    The term "first" is M times the KL of the first one; "lengths" is a prior on the soft length of each segment.
     """
     if term == "first":
         return jnp.where(count > 1, count * first_boundary_kl(inference.boundary_logits[0], rate, length), 0.0)
@@ -150,13 +138,7 @@ def boundary_label_loss(inference: Inference, ends: Int[Array, " M"], count: Int
 
 
 def _categorical_codes(
-    log_policy: Float[Array, "B rows T K"],
-    inference: Inference,
-    labels: Int[Array, "B M"],
-    keys: Key[Array, " B"],
-    *,
-    temperature: float | Float[Array, ""],
-    beta: float,
+    log_policy: Array, inference: Inference, labels: Array, keys: Array, beta: float, temperature: float | Array
 ) -> CodeSample:
     """Draws relaxed samples of categorical codes, which mix the policies of skills."""
     noise = jax.vmap(lambda key: jax.random.gumbel(key, inference.code_logits.shape[1:]))(keys)
@@ -193,19 +175,12 @@ def categorical_code_losses(
 
 
 def _gaussian_codes(
-    policy: CodePolicy,
-    evidence: Float[Array, "B rows T hidden"],
-    actions: Shaped[Array, "B T ..."],
-    inference: Inference,
-    labels: Int[Array, "B M"],
-    keys: Key[Array, " B"],
-    *,
-    beta: float,
+    policy: CodePolicy, evidence: Array, actions: Array, inference: Inference, labels: Array, keys: Array, beta: float
 ) -> CodeSample:
     """Draws Gaussian codes, which one policy reads; in a random half of the demonstrations, it reads labels instead.
 
-    Were labels read in all of them, boundaries would stay where their prior has them; were samples, which carry more
-    than the label does, boundaries would come a step early (docs/decisions.md, "Labels of Gaussian codes").
+    With labels in all of them, boundaries would stay where their prior has them; with samples, which carry more than
+    labels, they would come a step early (docs/decisions.md, "Labels of Gaussian codes").
     """
     mean, log_variance = jnp.split(inference.code_logits, 2, axis=-1)
     noise_keys, label_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)

@@ -1,4 +1,4 @@
-"""Infer soft boundaries and codes, segment by segment: the recognition model q(b, z | x) and its soft masks.
+"""Infers soft boundaries and codes, segment by segment: the recognition model q(b, z | x) and its soft masks.
 
 One recurrent network runs once for each segment behind a soft mask (paper, "Recognition model", "Soft segment masks",
 "RNN state masking" and "Soft RNN readout"). Inputs are embedded frames, T + 1 of them: a boundary may lie at any of
@@ -127,17 +127,8 @@ def infer_all(
 ) -> Inference:
     """Runs the recognition model once for each segment, behind the mask that the ones before leave.
 
-    Args:
-      recognition: the network.
-      inputs: an embedded frame for each time of each demonstration.
-      lengths: number of steps of each demonstration.
-      gumbel: standard Gumbel noise for the boundary of each segment; that of the last one is not used.
-      ends: boundaries that take the place of samples, or `UNKNOWN`; the last one is the length (`Supervision.ends`).
-      temperature: τ of the relaxed boundaries.
-      readout: where codes are read.
-
-    Returns:
-      Outputs with demonstrations along the first axis of each array.
+    Boundaries in `ends` (`Supervision.ends`) take the place of samples, which need standard Gumbel noise. Outputs have
+    demonstrations along the first axis of each array.
     """
     num_demos, num_segments, num_times = gumbel.shape
     projected = project(recognition.cell, inputs)
@@ -150,7 +141,7 @@ def infer_all(
         return jax.vmap(infer_one)(encodings, log_mask, *now, lengths)
 
     start = jnp.zeros((num_demos, num_times), gumbel.dtype)
-    # On a GPU a loop would spend as long on copying what each pass keeps for its gradient as some of the networks take.
+    # On a GPU, a loop takes as long to copy what each pass keeps for its gradient as some of the networks take.
     unroll = num_segments if jax.default_backend() == "gpu" else 1
     by_segment = jax.lax.scan(segment, start, (jnp.moveaxis(gumbel, 1, 0), ends.T), unroll=unroll)[1]
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), by_segment)
@@ -158,16 +149,16 @@ def infer_all(
 
 def _infer_segment(
     recognition: Recognition,
-    encodings: Float[Array, "times hidden"],
-    log_mask: Float[Array, " times"],
-    gumbel: Float[Array, " times"],
-    end: Int[Array, ""],
-    length: Int[Array, ""],
+    encodings: Array,
+    log_mask: Array,
+    gumbel: Array,
+    end: Array,
+    length: Array,
     *,
-    temperature: float | Float[Array, ""],
+    temperature: float | Array,
     readout: Readout,
-) -> tuple[Float[Array, " times"], Inference]:
-    """Infers the next segment of one demonstration; returns the mask of the one after it beside."""
+) -> tuple[Array, Inference]:
+    """Infers the next segment of one demonstration; returns the mask of the one after it first."""
     logits = recognition.boundary_logits(encodings, length)
     sample = relax(logits, gumbel, temperature)
     log_boundary = jnp.where(end == UNKNOWN, sample, hard_boundary(end, sample.shape[0]).astype(sample.dtype))
@@ -178,8 +169,3 @@ def _infer_segment(
         weights = read_attentively(recognition.attention(encodings), segment.log_probs, length)
     code_logits = weights @ recognition.code_logits(encodings)
     return segment.next_log_mask, Inference(logits, log_boundary, log_mask, segment.log_probs, code_logits)
-
-
-def draw_gumbel(key: PRNGKeyArray, num_segments: int, num_times: int) -> Float[Array, "M times"]:
-    """Draws standard Gumbel noise for the boundaries of one demonstration."""
-    return jax.random.gumbel(key, (num_segments, num_times))

@@ -1,17 +1,17 @@
-"""Hold the paper's networks: recognition model, sub-task policies and termination policy, to train and to act.
+"""Defines the paper's networks: recognition model, sub-task policies and termination policy.
 
-The termination policy decides when to stop from what has been seen so far (appendix "Termination policy"). As in the
-paper it is built as the boundary network is, with parameters of its own: an LSTM over embedded observations, run once
-for each segment behind the same soft masks, with two hidden layers on top. It learns 1 at the most probable boundary
+The termination policy decides from the past when to stop (appendix "Termination policy"). As in the paper it is built
+like the boundary network, with parameters of its own: an LSTM over embedded observations, run once for each segment
+behind the same soft masks, with two hidden layers on top. It learns 1 at the most probable boundary
 argmax_t q(b_i = t | x) and 0 elsewhere.
 
 Deviations: the action comes as it is, beside the normalised embedding of the state, where recognition embeds it and
-normalises both. And to be used while acting, the termination policy must not look ahead. The recognition model reads
-the action of step t together with state t; here state t comes with the action that led to it, a_{t-1}. At the first
-time of a segment that action belongs to the segment before: it is hidden by the mask of its own step, and is zero while
-acting.
+normalises both. And since the termination policy acts, it must not look ahead: where the recognition model reads state
+t with action t, here state t comes with the action that led to it, a_{t-1}. At the first time of a segment, that action
+belongs to the segment before: it is hidden by the mask of its own step, and is zero while acting.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -37,7 +37,8 @@ class Termination(eqx.Module):
 
     def __init__(self, config: Config, space: Space, scaling: Scaling, *, key: PRNGKeyArray):
         keys = jax.random.split(key, 3)
-        self.encoder = StateEncoder(config, space, scaling, recurrent=True, forgetful=True, keys=keys[:2])
+        forgetful = dataclasses.replace(config, recurrent=True, forgetful=True)
+        self.encoder = StateEncoder(forgetful, space, scaling, keys=keys[:2])
         self.head = eqx.nn.MLP(config.hidden_dim, "scalar", config.hidden_dim, depth=2, key=keys[2])
 
     def logits(
@@ -64,13 +65,12 @@ class ActorState(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """Outputs of the networks for the frames of a batch, one row for each demonstration, T + 1 times each."""
+    """Outputs of the networks for a batch, one row for each demonstration, T + 1 times each."""
 
     inputs: Float[Array, "B times input"]
     """x̃: what the recognition model reads."""
     evidence: Float[Array, "B times outputs"]
-    """The policies' evidence of each frame (`SkillPolicies.evidence`); of policies that forget, embedded frames, of
-    which `in_segments` makes evidence, since it depends on where segments begin."""
+    """The policies' evidence of each frame (`SkillPolicies.evidence`); of policies that forget, embedded frames."""
     termination_inputs: Float[Array, "B times hidden"]
     """Frames as the termination policy embeds them."""
     actions: Shaped[Array, "B times ..."]
@@ -107,7 +107,7 @@ class RelaxedSkills(eqx.Module):
         self.space, self.num_skills = space, config.num_skills
 
     def read(self, batch: Batch) -> Frames:
-        """Runs the networks on all frames, and puts their outputs in rows, one for each demonstration."""
+        """Runs the networks on all frames."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         num_times = batch.boundary_labels.shape[1] + 1
         embedded, acting = jax.vmap(self.embedding)(frames), acts(batch)[:, None]
@@ -127,20 +127,13 @@ class RelaxedSkills(eqx.Module):
                 encoder.encode_all(batch, num_times), to_padded(actions, batch, num_times)
             )
         rows = jax.vmap(encoder.embedding)(jnp.asarray(batch.frames))
-        return to_padded(
-            rows if encoder.forgetful else jax.vmap(self.policies.evidence)(rows, actions), batch, num_times
-        )
+        rows = rows if encoder.forgetful else jax.vmap(self.policies.evidence)(rows, actions)
+        return to_padded(rows, batch, num_times)
 
     def in_segments(
         self, frames: Frames, masks: Float[Array, "B M times"], lengths: Int[Array, " B"]
     ) -> Float[Array, "B segments times outputs"]:
-        """Computes the evidence of frames in each segment; one row for all of them, unless policies forget.
-
-        Args:
-          frames: outputs of `read`.
-          masks: mask_i(t), that no earlier segment explains time t.
-          lengths: number of steps of each demonstration.
-        """
+        """Computes the evidence of frames in each segment, with masks mask_i(t); one row, unless policies forget."""
         encoder = self.policies.encoder
         if not encoder.forgetful:
             return frames.evidence[:, None]
@@ -160,7 +153,7 @@ class RelaxedSkills(eqx.Module):
         return log_poisson(jnp.arange(longest + 1), rate) - jnp.log1p(-jnp.exp(-rate))
 
     def expected_length(self, rate: float) -> float:
-        """Returns the expected length of a segment, of which nothing is learned."""
+        """Returns the expected length of a segment, which is not learned."""
         return rate
 
     def in_half_precision(self) -> "RelaxedSkills":

@@ -1,4 +1,4 @@
-"""Turn labels into what the recognition model can use: the end and the code of each segment."""
+"""Turns labels into the end and the code of each segment, for the recognition model."""
 
 import functools
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from compile_il.data.labels import NO_SEGMENT
 
 
 class Supervision(NamedTuple):
-    """Labels of the segments of one demonstration; `UNKNOWN` where there is none."""
+    """Labels of the segments of one demonstration, or `UNKNOWN`."""
 
     ends: Int[Array, " M"]
     """b_1 .. b_M; all of them or none, but for the last one and those of empty segments, which lie at the end."""
@@ -25,7 +25,7 @@ class Supervision(NamedTuple):
 
     @property
     def has_boundaries(self) -> Bool[Array, ""]:
-        """Whether inner boundaries have labels; all of them have, or none."""
+        """Whether inner boundaries have labels: all of them, or none."""
         return (self.num_segments > 1) & (self.ends[0] >= 0)
 
 
@@ -37,18 +37,10 @@ def supervision_from_labels(
     count: Int[Array, ""],
     num_segments: int,
 ) -> Supervision:
-    """Turns labels of one demonstration into labels of its segments.
+    """Turns labels of one demonstration into labels of its `count` segments, of `num_segments` at most.
 
     Boundaries are used if all inner ones are given. The codes of segments come from their list, or from any of their
     steps if boundaries are given too or there is only one segment.
-
-    Args:
-      length: number of steps.
-      boundaries: for each step 1 (a segment starts), 0 (none does) or `UNKNOWN`.
-      codes: for each step a code or `UNKNOWN`.
-      segment_codes: for each segment in order a code, or something negative.
-      count: number of segments of this demonstration.
-      num_segments: M, the largest count.
     """
     (starts,) = jnp.nonzero(boundaries == 1, size=num_segments - 1, fill_value=UNKNOWN)
     # A single segment has no inner boundary: without any label there, all of them are given.
