@@ -10,7 +10,7 @@ from experiments.tables.__main__ import refresh
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 SNIPPETS = [
-    pytest.param(code, id=f"{path.name}-{number}")
+    pytest.param(code, id=f"{path.name}-{number}", marks=[pytest.mark.slow] if "experiments." in code else [])
     for path in DOCUMENTS
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
 ]

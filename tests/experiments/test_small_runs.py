@@ -44,6 +44,7 @@ def test_imitation_by_both_decoders(tmp_path: Path) -> None:
     assert figures["scores"] != figures["scores, exact decoder"]
 
 
+@pytest.mark.slow
 def test_meaning(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_demos": 200, "num_test": 16}
     run = meaning.Run(tmp_path / "out.json", "symbols", ways=("merged",), **small)
@@ -106,6 +107,7 @@ def test_durations(tmp_path: Path) -> None:
     assert set(written(tmp_path / "out.json")["symbols"]) == {"learned"}
 
 
+@pytest.mark.slow
 def test_first_minute(tmp_path: Path) -> None:
     first_minute.main(first_minute.Run(tmp_path / "out.json", "symbols", seconds=0.0, every=1, num_seeds=1))
     assert len(written(tmp_path / "out.json")) == 1
@@ -120,6 +122,7 @@ def test_variants(tmp_path: Path) -> None:
     assert [set(seed) for seed in written(tmp_path / "out.json")[name]] == [{"recognition"}] * 2
 
 
+@pytest.mark.slow
 def test_surprisal(tmp_path: Path) -> None:
     config = dataclasses.replace(surprisal.SMALL, **SMOKE_SIZES)
     surprisal.main(surprisal.Run(tmp_path / "out.json", floors=(0.25,), num_levels=8, config=config))

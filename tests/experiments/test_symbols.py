@@ -22,6 +22,7 @@ def runs_of_one_symbol(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_toy, "NUM_TIMES", 4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs_of_one_symbol")
 def test_two_iterations_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the forms of the plain loop that take long, and without compiling anew what other tests have compiled."""

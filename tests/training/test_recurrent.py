@@ -107,7 +107,7 @@ def cued(num: int, seed: int) -> Demonstrations:
     )
 
 
-@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+@pytest.mark.parametrize("inference", ["exact", pytest.param("relaxed", marks=pytest.mark.slow)])
 def test_memory_is_of_use_where_states_hide_something(inference: Any) -> None:
     """One skill for one segment: nothing but memory can tell which action to take."""
     settings: dict[str, Any] = {"num_segments": 1, "num_skills": 1, "hidden_dim": 16, "learning_rate": 1e-2}
@@ -154,7 +154,7 @@ def test_only_what_remembers_forgets() -> None:
         Config(recurrent=True, forgetful=True)
 
 
-@pytest.mark.parametrize("forgetful", [False, True])
+@pytest.mark.parametrize("forgetful", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_skill_that_forgets_repeats_actions_as_it_acts(forgetful: bool) -> None:
     """Each of two segments begins with a cue, and later states show nothing: what a skill does depends on its own."""
     cues = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 30)

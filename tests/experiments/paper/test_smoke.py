@@ -41,10 +41,9 @@ ONE_OF_EACH: list[tuple[StudyName, str]] = [
 ]
 """Studies and the names of their parts."""
 SLOWER = {
-    "exact, effects",
     "z-CompILE",
     "M=4",
-    "grid-visit, exact",
+    "grid-pickup, exact, effects",
     "grid-pickup, 3 tasks, sparse: low-level",
     "grid-pickup, 3 tasks, sparse: VAE-BC",
     "exact",

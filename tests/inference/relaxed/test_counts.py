@@ -111,7 +111,6 @@ def test_fewer_labels_than_segments_say_what_to_do() -> None:
     demos = labelled([[3], [2, 4], [1], [4], [6]], [[0, 1], [2, 2, 1], [3, 0], [1, 3], [0, 2]])
     with pytest.raises(DemonstrationError, match="pass a list as num_segments"):
         cil.fit(demos, config=CONFIG, progress=False)
-    cil.fit(demos, config=CONFIG, num_segments=[2, 3, 2, 2, 2], progress=False)
 
 
 def test_without_any_number_it_must_be_told() -> None:
