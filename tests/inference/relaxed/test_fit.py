@@ -60,7 +60,8 @@ def test_both_decoders_find_them(symbols_model: cil.Model) -> None:
     for decoder in ("recognition", "exact"):
         assert cil.score(symbols_model.segment(demos, decoder=decoder), demos).boundary_accuracy >= 0.99
     assert symbols_model.segment(demos, "unknown", decoder="exact", max_segments=5).count_probs[0].shape == (6,)
-    at_most_four = dataclasses.replace(symbols_model, config=dataclasses.replace(symbols_model.config, max_segments=4))
+    fewer = dataclasses.replace(symbols_model.resolved, max_segments=4)
+    at_most_four = dataclasses.replace(symbols_model, resolved=fewer)
     assert at_most_four.segment(demos, "unknown", decoder="exact").count_probs[0].shape == (5,)
 
 
@@ -278,7 +279,7 @@ def test_gaussian_codes_are_refused_in_words_that_help() -> None:
             {"boundaries": [[0, 1, 0, 0, 0, 0, 0]]},
             r"demonstration 0 give 1 of 2 boundaries: .* needs all",
         ),
-        ({"codes": [[1] * 7]}, r"demonstration 0 give 0 of 2 boundaries: .* segment_codes"),
+        ({"codes": [[1] * 7]}, r"demonstration 0 give 0 of 2 boundaries: .* not of steps"),
         ({"segment_codes": [[1, 1, 40]], "settings": {"codes": "gaussian"}}, r"raise code_dim to at least 41"),
         ({"segment_codes": [[1, 1, 2]], "settings": {"supervision": "z"}}, r"supervision is 'z', which is for worlds"),
     ],
