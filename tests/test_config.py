@@ -15,7 +15,7 @@ from compile_il.config import Config, ConfigError, SegmentCounts
     [
         ({"num_iterations": -1}, r"num_iterations is -1: use at least 1\."),
         ({"seed": -1}, r"seed is -1: use a number from 0 to 4294967295\."),
-        ({"num_segments": 0}, r"num_segments is 0: use at least 1, or None if it is not known"),
+        ({"num_segments": 0}, r"num_segments is 0: use at least 1, or 'unknown'"),
         ({"inference": "fuzzy"}, r"inference is 'fuzzy': use 'exact' or 'relaxed'\."),
         ({"max_gradient": 0}, "max_gradient is 0: use a positive number, such as 1, or None."),
         ({"cooldown": 1.5}, r"cooldown is 1\.5: use a share between 0 and 1\."),

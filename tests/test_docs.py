@@ -27,7 +27,7 @@ def test_snippets_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_tables_are_those_of_the_results(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert refresh(path.read_text()) == path.read_text(), f"run: python -m experiments.tables.__main__ {path.name}"
+    assert refresh(path.read_text()) == path.read_text(), f"run: python -m experiments.tables {path.name}"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -2,7 +2,8 @@
 
 They come from public functions and the files of runs; nothing inside the package is imported, so that its inside
 can be rebuilt. `pytest -m "slow or not slow" tests/test_golden.py` runs all cases. `python -m tests.test_golden` writes
-the numbers anew, which is only right where results are meant to change.
+the numbers anew, which is only right where results are meant to change. All were made with the code before the package
+was divided into its twelve parts.
 """
 
 # isort: off

@@ -1,6 +1,7 @@
 """The rooms of the package stand in one order, and import only from the left."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,3 +62,17 @@ def test_engines_do_not_import_each_other(engine: str, other: str) -> None:
 def test_the_package_needs_nothing_else_of_the_repository() -> None:
     for path in PACKAGE.rglob("*.py"):
         assert not {name.split(".")[0] for name in imported(path)} & {"benchmarks", "experiments", "tests"}, path
+
+
+def test_the_public_names() -> None:
+    assert set(compile_il.__all__) == {
+        *("fit", "load", "demonstrate", "evaluate", "score", "make_world"),
+        *("Model", "Segments", "Demonstrations", "Evaluation", "Config", "CompileError", "WORLDS", "UNKNOWN"),
+    }
+    for name in compile_il.__all__:
+        assert getattr(compile_il, name) is not None
+
+
+def test_the_tour_of_the_readme_lists_the_rooms_in_order() -> None:
+    tour = (Path(__file__).parents[1] / "README.md").read_text().split("## Tour")[1]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", tour, re.MULTILINE)) == ROOMS

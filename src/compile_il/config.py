@@ -146,7 +146,7 @@ class Config(Settings):
     """Settings of `fit`, each documented in one line."""
 
     num_segments: Count = setting(
-        3, AT_LEAST_ONE, ", or None if it is not known; `fit` also takes a list with one for each demonstration"
+        3, AT_LEAST_ONE, ", or 'unknown'; `fit` also takes a list with one for each demonstration"
     )
     """Number of segments in each demonstration; None, or "unknown", if labels give it or it is to be inferred."""
     max_segments: int = setting(12, AT_LEAST_ONE)

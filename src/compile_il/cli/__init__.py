@@ -17,7 +17,7 @@ from compile_il.cli.show import Evaluate, Report, Segment
 DESCRIPTION = """Demonstrations in, skills out.
 
 Finds the skills inside demonstrations, after CompILE (Kipf et al., ICML 2019).
-`compile-il COMMAND --help` tells more, `compile-il --version` the version."""
+`compile-il COMMAND --help` lists options, `compile-il --version` prints the version."""
 
 Command = Demo | Generate | Train | Segment | Evaluate | Report | Rl | Play
 """Commands, each with its class's name in lower case."""

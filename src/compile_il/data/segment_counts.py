@@ -52,8 +52,8 @@ def attach_counts(demos: Source, config: Config, settings: dict[str, Any]) -> tu
         raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
     if config.inference == "relaxed" and has_unknown(counts):
         raise DemonstrationError(
-            f"num_segments has None at place {list(counts).index(None)}: relaxed inference must be told the number "
-            'of each demonstration; exact inference need not be (inference="exact").'
+            f"num_segments has None at place {list(counts).index(None)}: relaxed inference needs the number "
+            'of each demonstration; exact inference does not (inference="exact").'
         )
     return with_counts(demos, counts, some_empty=config.inference == "relaxed"), config
 
