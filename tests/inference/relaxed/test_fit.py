@@ -113,7 +113,6 @@ def test_saved_and_loaded(symbols_model: cil.Model, tmp_path: Path) -> None:
     [
         ({"codes": "gaussian", "code_dim": 5, "readout": "attentive"}, True),
         ({"boundary_term": "lengths", "final_temperature": 0.1, "policy_layers": 2, "num_seeds": 2}, False),
-        ({"num_segments": 1}, False),
     ],
 )
 def test_variants_train_save_and_act(settings: dict[str, Any], continuous: bool, tmp_path: Path) -> None:
