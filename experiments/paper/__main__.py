@@ -97,11 +97,10 @@ class Reproduce:
             study, self.scale, work=self.work, out=out, say=lambda words: say(console, words), so_far=self.so_far
         )
         for cells in filter(None, (study_cells(result), interval_cells(result))):
-            rows, *columns = (Column(heading, overflow="fold") for heading in cells.headings)
-            title = f"{study.name}, {self.scale}"
-            table = Table(rows, *columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-            for column in columns:
-                column.justify = "right"
+            # Where the terminal is narrow, numbers wrap at their signs, and names stay whole.
+            columns = [Column(heading, justify="right", overflow="fold") for heading in cells.headings[1:]]
+            title, names = f"{study.name}, {self.scale}", Column(cells.headings[0], no_wrap=True)
+            table = Table(names, *columns, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
             for row in cells.rows:
                 table.add_row(*row)
             console.print(table, "")

@@ -31,7 +31,7 @@ def visits(num_demos: int) -> Demonstrations:
     return demonstrate("grid-visit", num_demos=num_demos, num_tasks=3, seed=5)
 
 
-def play(picture: str, tasks: str) -> Demonstration:
+def play(picture: str, tasks: str) -> Demonstrations:
     """The twin's expert on a hand-drawn level."""
     level = level_from_ascii(picture.split(), [ord(letter) - ord("A") for letter in tasks])
     twin = TwinGrid(level, kind="visit")
@@ -40,31 +40,25 @@ def play(picture: str, tasks: str) -> Demonstration:
         actions.append(twin.expert_action())
         twin.step(actions[-1])
         frames.append(twin.observation())
-    return Demonstration(np.array(frames), np.array(actions))
+    return Demonstrations.from_arrays([np.array(frames)], [np.array(actions)], num_actions=8)
 
 
-def moves_of(demo: Demonstration) -> Moves:
-    return observe(Demonstrations.from_arrays([demo.observations], [demo.actions], num_actions=8))[0]
+def moves_of(demos: Demonstrations) -> Moves:
+    (moves,) = observe(demos)
+    return moves
 
 
 def probs(beliefs: Beliefs, i: int) -> dict[int, float]:
     return {int(t): float(p) for t, p in zip(beliefs.times, beliefs.boundary_probs[i], strict=True) if p > 0}
 
 
-WALKED_OVER = """
-    ######
-    #@ABC#
-    #....#
-    #....#
-    #...B#
-    ######
-"""
+WALKED_OVER = "###### #@ABC# #....# #....# #...B# ######"
 
 
 def test_walking_over_an_object_looks_like_visiting_it() -> None:
     """A, C: 1/4 * 1/3. B, C: 2/4 * 1/2, three times as much."""
     demo = play(WALKED_OVER, "BC")
-    assert demo.actions.tolist() == [E, E, E]
+    assert demo[0].actions.tolist() == [E, E, E]
     beliefs = believe(moves_of(demo), 2)
     assert probs(beliefs, 0) == pytest.approx({1: 1 / 4, 2: 3 / 4})
     assert beliefs.evidence == pytest.approx(1 / 3)
@@ -75,27 +69,16 @@ def test_walking_over_an_object_looks_like_visiting_it() -> None:
 def test_other_numbers_of_tasks() -> None:
     moves = moves_of(play(WALKED_OVER, "AC"))
     assert believe(moves, 1).evidence == pytest.approx(1 / 4)
-    three = believe(moves, 3)
+    three, nothing = believe(moves, 3), believe(moves, 4)
     assert three.evidence == pytest.approx(1 / 4 * 2 / 3 * 1 / 2)
     assert three.best.tolist() == [1, 2]
-    nothing = believe(moves, 4)
-    assert nothing.evidence == nothing.best_prob == 0
-    assert not nothing.boundary_probs.any()
+    assert nothing.evidence == nothing.best_prob == nothing.boundary_probs.any() == 0
 
 
 def test_turning_where_the_other_expert_would_not_removes_the_doubt() -> None:
     """After A, the way to C is south at once; this one went on over A to B."""
-    demo = play(
-        """
-        #####
-        #@AB#
-        #...#
-        #C..#
-        #####
-        """,
-        "BC",
-    )
-    assert demo.actions.tolist() == [E, E, S, S, W, W]
+    demo = play("##### #@AB# #...# #C..# #####", "BC")
+    assert demo[0].actions.tolist() == [E, E, S, S, W, W]
     moves = moves_of(demo)
     beliefs = believe(moves, 2)
     assert probs(beliefs, 0) == pytest.approx({2: 1.0})
@@ -105,18 +88,8 @@ def test_turning_where_the_other_expert_would_not_removes_the_doubt() -> None:
 
 
 def test_a_task_ends_on_the_first_object_of_its_type() -> None:
-    demo = play(
-        """
-        ######
-        #@BAB#
-        #....#
-        #....#
-        #....#
-        ######
-        """,
-        "AB",
-    )
-    assert demo.actions.tolist() == [E, E, E]
+    demo = play("###### #@BAB# #....# #....# #....# ######", "AB")
+    assert demo[0].actions.tolist() == [E, E, E]
     moves = moves_of(demo)
     assert probs(believe(moves, 2), 0) == pytest.approx({2: 1.0})
     assert believe(moves, 1).evidence == 0  # B alone would have ended after one step
@@ -190,13 +163,11 @@ def test_what_is_expected_comes_true() -> None:
     assert scores["most_probable_list"]["boundary_accuracy"] <= scores["boundary_accuracy"] + 0.01
 
 
-def test_cut_demonstrations_are_refused() -> None:
-    demo = play(WALKED_OVER, "BC")
+def test_what_has_no_boundaries_is_refused() -> None:
+    demo = play(WALKED_OVER, "BC")[0]
+    frames, actions = np.concatenate([demo.observations, demo.observations[:1]]), np.append(demo.actions, W)
     with pytest.raises(ValueError, match="does not end on an object: it was cut; raise max_steps"):
-        moves_of(Demonstration(np.concatenate([demo.observations, demo.observations[:1]]), np.append(demo.actions, W)))
-
-
-def test_single_tasks_are_refused() -> None:
+        moves_of(Demonstrations.from_arrays([frames], [actions], num_actions=8))
     with pytest.raises(ValueError, match="one task has no boundary"):
         Run(out=Path("oracle.json"), test_tasks=(3, 1))
 

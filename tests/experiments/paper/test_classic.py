@@ -1,17 +1,15 @@
 """Classic methods are compared fairly: their settings are chosen on levels that are then not reported."""
 
 import dataclasses
-import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from compile_il.baselines.base import Baseline, Cuts
-from compile_il.baselines.change_points import ChangePoints, EqualCuts
+from compile_il.baselines.base import Cuts
+from compile_il.baselines.change_points import EqualCuts
 from compile_il.baselines.features import views_for
-from compile_il.baselines.hmm import HiddenMarkov
 from compile_il.config import TEST_SEED, VALIDATION_SEED, Config
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.worlds.demonstrate import demonstrate
@@ -84,19 +82,13 @@ def test_settings_are_chosen_on_levels_of_their_own(tmp_path: Path, monkeypatch:
 def test_there_is_as_much_to_choose_from_as_is_said() -> None:
     demos = demonstrate("reacher", num_demos=2)
     views = views_for(demos)
-    expected: dict[str, list[Baseline]] = {
-        "equal lengths": [EqualCuts()],
-        "change points": [ChangePoints("dynp", view) for view in views],
-        "change points, kernel": [ChangePoints("kernel", view) for view in views],
-        "hidden Markov model": [
-            HiddenMarkov(number, num_restarts=5, view=view) for number, view in itertools.product((10, 32), views)
-        ],
-    }
     parts = make_study("classic", "short").parts
     assert len(parts) == 3 * 4
     for part in parts:
         assert isinstance(part, ClassicPart)
-        assert part.candidates(demos) == expected[part.method]
+        num_states = (10, 32) if part.method == "hidden Markov model" else (0,)
+        settings = set(map(str, part.candidates(demos)))
+        assert len(settings) == (1 if part.method == "equal lengths" else len(views) * len(num_states))
         assert (part.num_train, part.num_test, part.num_seeds) == (1000, 1024, 5)
 
 

@@ -127,15 +127,6 @@ def test_ctrl_c_in_training_changes_nothing(
     assert steps == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-def test_parts_that_differ_in_scoring_alone_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
-    step = Trainer.step
-    monkeypatch.setattr(Trainer, "step", lambda self, state, n: steps.append(n) or step(self, state, n))
-    study = Study("table1", (PART, dataclasses.replace(PART, name="other", num_test=4)))
-    run.reproduce(study, "smoke", work=tmp_path, out=tmp_path / "one.json", say=print)
-    assert steps == [0, 1, 2, 3]
-
-
 def test_what_is_done_so_far_can_be_written(tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "table1.json"
     second = dataclasses.replace(PART, name="second", config=dataclasses.replace(CONFIG, num_seeds=1))
