@@ -16,6 +16,7 @@ from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 
 GOAL = 0.99
+SETTINGS = Config(cooldown=0.0)  # a constant rate: how many iterations there will be is not given beforehand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Run(runner.Run):
 def main(run: Run) -> None:
     """Trains and scores all seeds, and writes the result file."""
     validation = demonstrate(run.world, num_demos=256, seed=VALIDATION_SEED)
-    config = run.to_json() | {"settings": settings(0).resolved().to_json()}
+    config = run.to_json() | {"settings": SETTINGS.resolved().to_json()}
     results = runner.Results(run.out, config, range(run.num_seeds))
     figures: list[dict[str, Any]] = []
     for seed in range(run.num_seeds):
@@ -43,15 +44,11 @@ def main(run: Run) -> None:
         results.write(figures, f"seed {seed}", figures[-1])
 
 
-def settings(seed: int) -> Config:
-    """Returns the defaults, but with a constant rate: how many iterations there will be is not known beforehand."""
-    return Config(seed=seed, cooldown=0.0)
-
-
 def train_for(run: Run, seed: int, validation: Demonstrations) -> dict[str, Any]:
     """Trains one seed; returns when it reached the goal on validation levels, and final scores on test levels."""
     reached = None
-    for check in runner.train_with_checks(run.world, settings(seed), itertools.count(run.every, run.every)):
+    config = dataclasses.replace(SETTINGS, seed=seed)
+    for check in runner.train_with_checks(run.world, config, itertools.count(run.every, run.every)):
         [model] = check.models
         if reached is None and score_model(model, validation).boundary_accuracy >= GOAL:
             reached = check.seconds

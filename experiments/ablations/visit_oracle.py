@@ -89,18 +89,10 @@ def moves_of(demo: Demonstration, expert: Int[np.ndarray, "types cells"]) -> Mov
     task, start, end = types[times][None, :], times[:, None], times[None, :]
     straight = strays[task, end] == strays[task, start]
     first = arrived[task, np.maximum(end - 1, 0)] == arrived[task, start]
-    prior = list_prior(objects.sum(axis=0, dtype=np.int64), types[times])
+    # p(z | previous z) for the types at each pair of steps: n_z / (n - n_previous), and 0 for equal types (rule 7).
+    num_objects = np.where(task == NO_OBJECT, 0, objects.sum(axis=0, dtype=np.int64)[task])
+    prior = np.where(task == task.T, 0.0, num_objects / (objects.sum(dtype=np.int64) - num_objects.T))
     return Moves(times, np.where((start < end) & straight & first, prior, 0.0))
-
-
-def list_prior(counts: Int[np.ndarray, " types"], types: Int[np.ndarray, " A"]) -> Float[np.ndarray, "A A"]:
-    """p(z | previous z) for the types at each pair of steps: n_z / (n - n_previous), and 0 for equal types (rule 7).
-
-    The level has `counts` objects of each type; `types` is `NO_OBJECT` at the start, where no task came before.
-    """
-    num_objects = np.where(types == NO_OBJECT, 0, counts[types])
-    prior = num_objects[None, :] / (counts.sum() - num_objects)[:, None]
-    return np.where(types[:, None] == types[None, :], 0.0, prior)
 
 
 def believe(moves: Moves, num_tasks: int) -> Beliefs:

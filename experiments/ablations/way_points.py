@@ -91,14 +91,10 @@ def main(run: Run) -> None:
         )
         figures[name] = {}
         for way, settings in SETTINGS.items():
-            config = Config(num_segments=None, num_iterations=run.num_iterations, **with_true_rate(settings, demos))
+            rate = {"duration_rate": mean_length(demos)} if "duration_rate" in settings else {}
+            config = Config(num_segments=None, num_iterations=run.num_iterations, **settings | rate)
             figures[name][way] = [scores(demos, test, config, seed) for seed in range(run.num_seeds)]
             results.write(figures, f"{name} {way}", runner.means(figures[name][way]))
-
-
-def with_true_rate(settings: dict[str, Any], demos: Demonstrations) -> dict[str, Any]:
-    """Returns settings in which a rate of None is the true mean length of a segment."""
-    return settings | {"duration_rate": mean_length(demos)} if "duration_rate" in settings else settings
 
 
 def mean_length(demos: Demonstrations) -> float:

@@ -75,8 +75,7 @@ def test_way_points_are_where_visits_end(name: str) -> None:
         assert (np.diff(codes) != 0).all()
         targets = recording.scale * way_points.WAY_POINTS[codes]
         assert np.linalg.norm(seen[[*inner, -1], :2] - targets, axis=1).max() < way_points.REACH
-    settings = way_points.with_true_rate({"duration_rate": None}, demos)
-    assert settings["duration_rate"] == demos.lengths.sum() / sum(map(len, truth.codes))
+    assert way_points.mean_length(demos) == demos.lengths.sum() / sum(map(len, truth.codes))
 
 
 def test_stations(tmp_path: Path) -> None:
