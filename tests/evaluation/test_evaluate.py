@@ -40,7 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ("foo", r"count is 'foo': use \"true\" .*, \"unknown\" .*, a number, or a list"),
         (2.5, r"count is 2\.5: give a whole number, or one for each of the 16 demonstrations"),
         (True, r"count is True: give a whole number"),
-        ([3, 3], r"count is \[3, 3\]: give a whole number, or one for each of the 16 demonstrations"),
+        ([3, 3], r"count is \[3, 3\], with 2 entries: give a whole number, or one for each of the 16 demonstrations"),
         ([[3], [3, 3]], r"count is .*: give a whole number"),
         (0, r"count is 0: use at least 1"),
         (np.zeros(16, int), r"count is 0: use at least 1"),

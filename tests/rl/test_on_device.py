@@ -157,7 +157,8 @@ def test_what_was_seen_is_drawn_again(training: AgentTrainer) -> None:
 
 def test_the_agent_of_whole_demonstrations_is_told_all_tasks() -> None:
     config = dataclasses.replace(SMALL, agent="bc", num_seeds=1)
-    model = dataclasses.replace(MODEL, config=Config(num_skills=1, num_segments=1))
+    settings = Config(num_skills=1, num_segments=1)
+    model = dataclasses.replace(MODEL, config=settings, resolved=settings)
     state, curve = run(AgentTrainer(config, TwoStates(num_tasks=3), model), 0, 1)
     assert state.learner.params.policy.in_features == 8 + 3 * 2 * 2
     assert np.isfinite(curve[0].policy_loss).all()

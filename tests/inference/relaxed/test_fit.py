@@ -23,7 +23,6 @@ from compile_il.inference.engines import engine_of
 from compile_il.inference.relaxed.engine import temperature_at
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import supervision_of_batch
-from compile_il.training import sources
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import draw_batch, draw_levels
 from tests.inference.exact.small import model_for
@@ -299,9 +298,7 @@ def test_skills_that_there_are_not_are_refused_when_segmenting(config: Config) -
             model.segment(demos.with_labels(**labels))
 
 
-def test_worlds_that_tell_something_else_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is compiled."""
-    monkeypatch.setattr(sources, "demonstrate", lambda *_, **__: pytest.fail("the world was asked"))
+def test_worlds_with_unusable_labels_are_refused() -> None:
     config = dataclasses.replace(SMALL, supervision="z")
     with pytest.raises(DemonstrationError, match=r"there are 4 skills: raise num_skills to at least 10"):
         cil.fit("grid-pickup", config=config)
