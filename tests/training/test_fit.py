@@ -240,7 +240,7 @@ def test_the_model_comes_back_from_the_last_checkpoint_and_training_may_be_prolo
     whole = fit(demos, config=SMALL, num_iterations=5)
     fit(demos, config=SMALL, out=tmp_path)
     shutil.rmtree(tmp_path / "model")
-    with pytest.raises(ModelError, match="run that has not ended yet"):
+    with pytest.raises(ModelError, match="holds an unfinished run"):
         load(tmp_path)
     with open(tmp_path / "log.jsonl", "ab") as file:
         file.write(b'{"iteration": 3, "lo')

@@ -126,7 +126,7 @@ def test_a_model_that_remembers_is_saved_and_follows() -> None:
     running = model.begin(demos.observations[0][0], 0)
     running.arrive(demos.actions[0][0], demos.observations[0][1])
     after, anew = running.follow(1), model.begin(demos.observations[0][1], 1)
-    assert not np.allclose(after._now.encoder.encoding, anew._now.encoder.encoding)
+    assert not np.allclose(after._state.encoder.encoding, anew._state.encoder.encoding)
     with pytest.raises(ValueError, match="There is no skill 3"):
         running.follow(3)
 
@@ -141,7 +141,7 @@ def test_a_model_that_forgets_is_saved_segments_and_starts_anew(tmp_path: Path) 
     running = model.begin(demos.observations[0][0], 0)
     running.arrive(demos.actions[0][0], demos.observations[0][1])
     after, anew = running.follow(1), model.begin(demos.observations[0][1], 1)
-    np.testing.assert_allclose(after._now.encoder.encoding, anew._now.encoder.encoding, atol=1e-6)
+    np.testing.assert_allclose(after._state.encoder.encoding, anew._state.encoder.encoding, atol=1e-6)
     for ask in (functools.partial(model.segment, decoder="exact"), model.sample):
         with pytest.raises(ValueError, match="Segmentations cannot be summed over where policies forget"):
             ask(demos)
