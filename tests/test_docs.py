@@ -1,10 +1,14 @@
 """Documents stay true: their snippets run, their tables come from the results, their links lead somewhere."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import tyro
 
+from compile_il.cli import Command
+from experiments.ablations import imitation
 from experiments.tables.__main__ import refresh
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +26,27 @@ def test_snippets_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     short = re.sub(r"\bnum_iterations=\d+", "num_iterations=3", code)
     exec(compile(short, "snippet", "exec"), {})
+
+
+PROGRAMS = {"compile-il": Command, "python -m experiments.ablations.imitation": imitation.Run}
+
+
+def commands_of(path: Path) -> list[str]:
+    blocks = re.findall(r"```(?:ba)?sh\n(.*?)```", path.read_text(), re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+
+
+@pytest.mark.parametrize("line", [line for path in DOCUMENTS for line in commands_of(path)])
+def test_commands_are_understood(line: str) -> None:
+    """Whether they do what they should is tested with the commands; `make` targets are those of the Makefile."""
+    words = shlex.split(line, comments=True)
+    if words[0] == "make":
+        assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text()
+        return
+    program = next(program for program in PROGRAMS if words[: len(program.split())] == program.split())
+    arguments = words[len(program.split()) :]
+    config = (tyro.conf.FlagCreatePairsOff,) if program == "compile-il" else ()
+    tyro.cli(PROGRAMS[program], args=arguments, config=config)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
