@@ -9,8 +9,10 @@ Curves are scored on validation levels, on which settings were chosen; final sco
 """
 
 import dataclasses
+import time
 from typing import Annotated, Any, Literal
 
+import jax
 import numpy as np
 import tyro
 
@@ -19,6 +21,7 @@ from compile_il.data import Demonstrations
 from compile_il.evaluation.evaluate import evaluate, score_model
 from compile_il.model.model import Model, SegmentCount
 from compile_il.training.sources import make_source
+from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 from experiments.paper.parts import PAPER_SIZES
@@ -48,13 +51,14 @@ def main(run: Run) -> None:
     """Trains and scores all seeds, and writes the result file after each number of tasks."""
     about = {"world": run.world, "test_tasks": (), "test_seed": TEST_SEED, **run.config.resolved().to_json()}
     results = runner.Results(run.out, about, range(run.config.num_seeds))
-    models, curve = train(run)
+    trainer = Trainer(run.config, make_source(run.world, run.config))
+    models, curve = train(run, trainer)
     count: Literal["true", "unknown"] = "unknown" if run.config.num_segments is None else "true"
     decoders: dict[str, Decoder | None] = {"scores": None}
     if run.also_exact:
         decoders["scores, exact decoder"] = "exact"
     # What labels give would count as inferred.
-    held_out = make_source(run.world, run.config).held_out.with_labels()
+    held_out = trainer.source.held_out.with_labels()
     figures: dict[str, Any] = {
         "iterations": curve[-1]["iteration"],
         "training_seconds": curve[-1]["seconds"],
@@ -72,23 +76,29 @@ def main(run: Run) -> None:
             results.write(figures, f"{tasks} {name}", runner.means(rows))
 
 
-def train(run: Run) -> tuple[list[Model], list[dict[str, Any]]]:
-    """Returns the trained models, and scores on validation levels on the way."""
+def train(run: Run, trainer: Trainer) -> tuple[list[Model], list[dict[str, Any]]]:
+    """Returns the model of each seed, and their scores on validation levels at several times of the training."""
     total = run.config.num_iterations
     marks = {int(mark) for mark in np.geomspace(min(100, total), total, run.num_checks)} | {total}
     validation = {
         tasks: demonstrate(run.world, num_demos=NUM_VALIDATION, num_tasks=tasks, seed=VALIDATION_SEED)
         for tasks in run.test_tasks[:2]
     }
-    curve = []
-    for check in runner.train_with_checks(run.world, run.config, sorted(marks)):
-        scores = {str(tasks): score_seeds(check.models, demos, tasks) for tasks, demos in validation.items()}
-        about = {"iteration": check.iteration, "seconds": check.seconds, "loss": check.loss.total.tolist()}
+    state, done, seconds, curve = trainer.start(), 0, 0.0, list[dict[str, Any]]()
+    for mark in sorted(marks):
+        began = time.perf_counter()
+        for iteration in range(done, mark):
+            state, loss = trainer.step(state, iteration)
+        jax.block_until_ready(loss)
+        done, seconds = mark, seconds + time.perf_counter() - began
+        models = trainer.models(state)
+        scores = {str(tasks): score_seeds(models, demos, tasks) for tasks, demos in validation.items()}
+        about = {"iteration": done, "seconds": seconds, "loss": loss.total.tolist()}
         curve.append(about | {"validation": scores})
         print(curve[-1], flush=True)
-        if check.seconds > run.seconds:
+        if seconds > run.seconds:
             break
-    return check.models, curve
+    return models, curve
 
 
 def score_seeds(models: list[Model], demos: Demonstrations, tasks: int) -> dict[str, list[float]]:

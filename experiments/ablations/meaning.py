@@ -8,7 +8,7 @@ sizes and number of skills as there are things:
 - `merged`: more skills, of which those whose policies are most alike are then called the same.
 - `labels`: one demonstration in a hundred comes with the codes of its segments in order.
 - `effects`: each skill has a change of its own that it makes where it ends (`compile_il.inference.exact.effects`).
-- `effects, untrained`: the same before anything is learned, which tells what is due to where effects begin.
+- `effects, untrained`: the same before anything is learned, which shows how much comes from initial effects alone.
 
 Of each, the seed with the best held-out likelihood is what one would keep, and is reported as such.
 
@@ -32,7 +32,6 @@ from compile_il.evaluation.metrics import Labels
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source, training_world
-from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
 from experiments.ablations import runner
 
@@ -77,9 +76,9 @@ def main(run: Run) -> None:
     figures: dict[str, Any] = {}
     for way in run.ways:
         config = Config(**{"num_iterations": run.num_iterations, "num_seeds": run.num_seeds} | WAYS[way])
-        trainer = Trainer(config, make_source(labelled(run) if way == "labels" else run.world, config))
-        models, held_out = runner.train_all(trainer), trainer.source.held_out.with_labels()
-        rows = [describe(model, held_out, test, merge=way == "merged") for model in models]
+        data = labelled(run) if way == "labels" else run.world
+        held_out = make_source(data, config).held_out.with_labels()
+        rows = [describe(model, held_out, test, merge=way == "merged") for model in runner.train(data, config)]
         best = max(range(len(rows)), key=lambda seed: rows[seed]["held_out_log_likelihood"])
         figures[way] = {"seeds": rows, "kept": rows[best] | {"seed": best}}
         results.write(figures, way, {name: rows[best][name] for name in ("agreement", "nmi", "boundary_accuracy")})

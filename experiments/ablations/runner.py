@@ -1,18 +1,15 @@
-"""Trains models of several seeds for ablations, looks at them on the way, and writes a result file."""
+"""Trains models of several seeds for ablations, and writes result files."""
 
 import dataclasses
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
 
 from compile_il.config import Config
 from compile_il.data import Demonstrations
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.records import Loss
 from compile_il.model.model import Model
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
@@ -32,7 +29,7 @@ class Run:
 
 
 class Results:
-    """The result file of a run, written again whenever there is more in it: what takes long may not be waited for."""
+    """Result file of a run, written again whenever there is more in it, so that a run that is stopped keeps it."""
 
     def __init__(self, out: Path, config: dict[str, Any], seeds: Iterable[int]):
         self.out, self.config, self.seeds, self.measurement = out, config, seeds, Measurement()
@@ -44,44 +41,18 @@ class Results:
 
 
 def train(data: Demonstrations | str | World, config: Config) -> list[Model]:
-    """Returns the model of each seed, trained on demonstrations, or on fresh ones of a world."""
-    return train_all(Trainer(config, make_source(data, config)))
-
-
-def train_all(trainer: Trainer) -> list[Model]:
-    """Trains all iterations and returns the model of each seed, of which `compile_il.fit` keeps the best."""
+    """Returns the model of each seed, trained on demonstrations or on fresh ones of a world; `fit` keeps the best."""
+    trainer = Trainer(config, make_source(data, config))
     state = trainer.start()
-    for iteration in range(trainer.config.num_iterations):
+    for iteration in range(config.num_iterations):
         state, _ = trainer.step(state, iteration)
     return trainer.models(state)
 
 
-class Check(NamedTuple):
-    """A training after some of its iterations."""
-
-    iteration: int
-    seconds: float
-    """Seconds of training, compilation included and what is done with earlier checks left out."""
-    loss: Loss
-    models: list[Model]
-    """The model of each seed."""
-
-
-def train_with_checks(data: Demonstrations | str | World, config: Config, marks: Iterable[int]) -> Iterator[Check]:
-    """Trains, and yields the models after each of these numbers of iterations, which rise."""
-    trainer = Trainer(config, make_source(data, config))
-    state, iteration, seconds = trainer.start(), 0, 0.0
-    for mark in marks:
-        since = time.perf_counter()
-        while iteration < mark:
-            state, loss = trainer.step(state, iteration)
-            iteration += 1
-        jax.block_until_ready(loss)
-        seconds += time.perf_counter() - since
-        yield Check(iteration, seconds, loss, trainer.models(state))
-
-
-def means(rows: list[dict[str, Any]], names: Iterable[str] = ()) -> dict[str, float]:
-    """Returns rounded means over seeds of some scores, or of all that are known."""
-    known = [name for name in names or rows[0] if rows[0][name] is not None]
-    return {name: round(float(np.mean([row[name] for row in rows])), 4) for name in known}
+def means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Returns rounded means over seeds of all scores that exist."""
+    return {
+        name: round(float(np.mean([row[name] for row in rows])), 4)
+        for name, value in rows[0].items()
+        if value is not None
+    }

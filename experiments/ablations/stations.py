@@ -4,11 +4,11 @@ In the paper's worlds tasks are about things, which lie elsewhere in each level.
 are, and one might expect a skill for each. Four ways of training, each with as many skills as there are stations:
 
 - `few demonstrations` and `many demonstrations`: without labels.
-- `told`: many, with the codes of their segments in order.
+- `given`: many, with the codes of their segments in order.
 - `grouped`: many, with codes that need no labels: segments are found, the places where they end are put into as many
   groups as there are skills, and the groups are the labels of a second training.
 
-If skills that agree with stations were better explanations, `told` would be more likely than `many demonstrations`.
+If skills that agree with stations were better explanations, `given` would be more likely than `many demonstrations`.
 
 python -m experiments.ablations.stations --out results/stations-cpu.json
 """
@@ -29,7 +29,7 @@ from experiments.ablations import runner
 
 STATIONS = np.array([[1.0, 1.0], [9.0, 1.0], [9.0, 9.0], [1.0, 9.0], [5.0, 2.0], [5.0, 8.0]])
 SPEED, NOISE, REACH = 0.4, 0.05, 0.3
-WAYS = ("few demonstrations", "many demonstrations", "told", "grouped")
+WAYS = ("few demonstrations", "many demonstrations", "given", "grouped")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +93,8 @@ def station_demos(num_demos: int, seed: int, num_tasks: int = 3) -> Demonstratio
 
 def train(way: str, many: Demonstrations, config: Config, num_few: int) -> Model:
     """Returns a model that is trained in one of the ways."""
-    if way == "told":
-        assert many.truth.codes is not None, "it is known here"
+    if way == "given":
+        assert many.truth.codes is not None, "stations are codes"
         return runner.train(many.with_labels(segment_codes=many.truth.codes), config)[0]
     [model] = runner.train(many[:num_few] if way == "few demonstrations" else many, config)
     if way != "grouped":

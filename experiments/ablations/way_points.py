@@ -3,7 +3,7 @@
 Five recordings of it: the command is a velocity or a force, the observation is the place alone or the velocity too, and
 there are 2 to 5 visits, or 6 to 10 short ones. Each is segmented by models that do not know how many segments there
 are: by default, so that the mean length of segments is learned; with more seeds; without a factor for lengths
-(`duration_weight`); and told the mean length (`duration_rate`).
+(`duration_weight`); and with the mean length given (`duration_rate`).
 
     python -m experiments.ablations.way_points --out results/way-points-cpu.json
 """
@@ -59,7 +59,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "by default": {},
     "five seeds": {"num_seeds": 5},
     "lengths do not count": {"duration_weight": 0.0},
-    "mean length told": {"duration_rate": None},
+    "mean length given": {"duration_rate": None},
 }
 """Settings of each way of training; a rate of None stands for the true mean length of segments."""
 
@@ -100,7 +100,7 @@ def main(run: Run) -> None:
 def mean_length(demos: Demonstrations) -> float:
     """Returns the true mean length of segments in steps."""
     counts = demos.truth.num_segments
-    assert counts is not None, "it is known here"
+    assert counts is not None, "recordings have boundaries"
     return float(demos.lengths.sum() / counts.sum())
 
 

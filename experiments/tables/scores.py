@@ -60,6 +60,11 @@ def boundaries(seeds: Seeds) -> list[float]:
     return [seed["boundary_accuracy"] for seed in seeds]
 
 
+def as_given(way: str) -> str:
+    """Returns the present name of a way of training, where the result file has an older one."""
+    return way.replace("told", "given")
+
+
 def by_tasks(names: Iterable[str], file: str) -> Iterator[tuple[str, str, str, Seeds]]:
     """Yields the scores in several files whose names differ in one place: the row's label, name, tasks, seeds."""
     for name in names:
@@ -115,7 +120,7 @@ def exact_unknown_count() -> str:
         for label, world, tasks, seeds in by_tasks(WORLDS, "exact-{}-unknown")
         for given in [figures_of(f"exact-{world}")["scores"][tasks]]
     ]
-    return markdown_table(["per cent", "F1, number told", "F1, not told", "number right"], rows)
+    return markdown_table(["per cent", "F1, number given", "F1, not given", "number right"], rows)
 
 
 @table
@@ -139,7 +144,7 @@ def visit_oracle() -> str:
         unknown = figures["unknown_number"][tasks]
         values = (known["boundary_accuracy"], known["f1"], unknown["f1"], unknown["count_accuracy"])
         rows.append([f"grid-visit, {tasks} tasks", *(per_cent([value]) for value in values)])
-    return markdown_table(["per cent", "boundaries", "F1", "F1, number not told", "number right"], rows)
+    return markdown_table(["per cent", "boundaries", "F1", "F1, number not given", "number right"], rows)
 
 
 @table
@@ -178,7 +183,7 @@ def stations() -> str:
     for way, models in figures_of("stations-cpu").items():
         likelihood = summarise([seed["test_log_likelihood"] for seed in models["seeds"]])
         scores = spreads(models["seeds"], AGREEING.values())
-        rows.append([way, *scores, f"{likelihood.mean:.1f} ± {likelihood.std:.1f}"])
+        rows.append([as_given(way), *scores, f"{likelihood.mean:.1f} ± {likelihood.std:.1f}"])
     return markdown_table(["per cent", *AGREEING, "log-likelihood, unseen"], rows)
 
 
@@ -212,7 +217,9 @@ def way_points() -> str:
         for way, seeds in ways.items():
             count = result["config"]["ways"][way].get("duration_weight") != 0.0
             lengths = ", ".join(f"{seed['expected_length']:.1f}" for seed in seeds) if count else "-"
-            rows.append([recording, way, *spreads(seeds, shown.values()), lengths, f"{seeds[0]['true_length']:.1f}"])
+            rows.append(
+                [recording, as_given(way), *spreads(seeds, shown.values()), lengths, f"{seeds[0]['true_length']:.1f}"]
+            )
     return markdown_table(["recording", "settings", *shown, "expected steps", "true"], rows)
 
 

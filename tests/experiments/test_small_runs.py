@@ -10,17 +10,7 @@ import pytest
 
 from compile_il.data import UNKNOWN
 from compile_il.data.segments import Segments
-from experiments.ablations import (
-    durations,
-    first_minute,
-    imitation,
-    meaning,
-    stations,
-    surprisal,
-    told_gaussian,
-    variants,
-    way_points,
-)
+from experiments.ablations import imitation, meaning, stations, way_points
 from experiments.paper.parts import SMOKE_SIZES
 
 
@@ -56,7 +46,7 @@ def test_meaning(tmp_path: Path) -> None:
 
 
 def test_way_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way_points, "SETTINGS", {"mean length told": {"duration_rate": None}})
+    monkeypatch.setattr(way_points, "SETTINGS", {"mean length given": {"duration_rate": None}})
     small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_demos": 20, "num_test": 6}
     way_points.main(way_points.Run(tmp_path / "out.json", ("forces, place",), **small))
     figures = written(tmp_path / "out.json")
@@ -98,52 +88,3 @@ def test_stations_are_where_segments_end() -> None:
     groups = np.concatenate(stations.grouped_by_ends(found, demos, len(stations.STATIONS), seed=0))
     pairs = set(zip(groups.tolist(), np.concatenate(truth.codes).tolist(), strict=True))
     assert len(pairs) == len(stations.STATIONS) == len({group for group, _ in pairs})
-
-
-def test_durations(tmp_path: Path) -> None:
-    run = durations.Run(tmp_path / "out.json", ("symbols",), (None,), num_iterations=2, num_seeds=1, num_test=16)
-    durations.main(run)
-    assert set(written(tmp_path / "out.json")["symbols"]) == {"learned"}
-
-
-@pytest.mark.slow
-def test_first_minute(tmp_path: Path) -> None:
-    first_minute.main(first_minute.Run(tmp_path / "out.json", "symbols", seconds=0.0, every=1, num_seeds=1))
-    assert len(written(tmp_path / "out.json")) == 1
-
-
-@pytest.mark.slow
-def test_variants(tmp_path: Path) -> None:
-    """With Gaussian codes, which the exact decoder cannot read."""
-    config = dataclasses.replace(variants.Run(tmp_path).config, **SMOKE_SIZES, num_skills=3)
-    name = "Gaussian codes, prior on lengths"
-    variants.main(variants.Run(tmp_path / "out.json", (name,), num_demos=8, config=config))
-    assert [set(seed) for seed in written(tmp_path / "out.json")[name]] == [{"recognition"}] * 2
-
-
-@pytest.mark.slow
-def test_surprisal(tmp_path: Path) -> None:
-    config = dataclasses.replace(surprisal.SMALL, **SMOKE_SIZES)
-    surprisal.main(surprisal.Run(tmp_path / "out.json", floors=(0.25,), num_levels=8, config=config))
-    (row,) = written(tmp_path / "out.json")["floors"]
-    assert row["floor"] == 0.25
-    assert len(row["scores"]) == 2
-
-
-@pytest.mark.slow
-def test_told_gaussian(tmp_path: Path) -> None:
-    small = dataclasses.replace(told_gaussian.SMALL, num_iterations=2, batch_size=4, hidden_dim=8)
-    run = told_gaussian.Run(tmp_path / "out.json", weights=(0.1,), num_levels=8, num_checks=2, config=small)
-    told_gaussian.main(run)
-    figures = written(tmp_path / "out.json")
-    assert list(figures) == ["0.1"]
-    assert [check["iteration"] for check in figures["0.1"]] == [1, 2]
-    for check in figures["0.1"]:
-        for seed in range(2):
-            total = sum(check[where][seed] for where in ("hit", "early", "late", "elsewhere"))
-            assert abs(total - 1) < 1e-3
-
-
-def test_where_boundaries_lie() -> None:
-    late = np.array([0, 0, -1, 1, 5, -7, 0, -1])
-    assert told_gaussian.shares(late) == {"hit": 0.375, "early": 0.25, "late": 0.125, "elsewhere": 0.25}
