@@ -1,5 +1,7 @@
 """Batches hold what the demonstrations hold, whatever their padding, and leave out what has no room."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.symbols import SymbolsWorld
 from tests.inference.exact.small import SMALL, priors_of, small_model, vector_demos
 
-log_likelihoods = eqx.filter_jit(exact.log_likelihoods)
+log_likelihoods = eqx.filter_jit(functools.partial(exact.map_batch, exact.log_likelihood))
 GRID = GridWorld(kind="pickup", num_tasks=2, max_steps=30)
 
 

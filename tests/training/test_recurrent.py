@@ -35,7 +35,7 @@ def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
     for i, episode in enumerate(demos):
         now = skills.init(jnp.asarray(episode.observations[0]))
         for t, action in enumerate(episode.actions):
-            found = skills.policies.log_probs(now.encoder.encoding, jnp.asarray(action))
+            found = skills.policies.evidence(now.encoder.encoding, jnp.asarray(action))
             np.testing.assert_allclose(found, steps.log_policy[i, t], atol=1e-5)
             now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
             np.testing.assert_allclose(jax.nn.log_sigmoid(now.stop_logits), steps.log_stop[i, t], atol=1e-5)
@@ -56,7 +56,7 @@ def test_what_is_forgotten_step_by_step_is_what_masks_hide() -> None:
         for t, action in enumerate(episode.actions):
             if t in begins[1:]:
                 now, segment = skills.switch_skill(now, jnp.asarray(episode.observations[t])), segment + 1
-            expected = skills.policies.log_probs(now.encoder.encoding, jnp.asarray(action))
+            expected = skills.policies.evidence(now.encoder.encoding, jnp.asarray(action))
             np.testing.assert_allclose(found[i, segment, t], expected, atol=1e-5)
             now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
 

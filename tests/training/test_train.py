@@ -14,7 +14,7 @@ from compile_il.data.batch import Batch
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
 from compile_il.inference.engines import engine_of
-from compile_il.inference.records import Loss, sum_of
+from compile_il.inference.records import Loss
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import demonstrate
@@ -58,7 +58,8 @@ def given_to_losses(
 
     def losses(skills: Any, batch: Batch, keys: Any, iteration: Any) -> Loss:
         told, which = tell(batch, keys), jnp.arange(batch_size)
-        return sum_of({str(i): jnp.where(which == i, told, 0.0) for i in range(batch_size)})
+        terms = {str(i): jnp.where(which == i, told, 0.0) for i in range(batch_size)}
+        return Loss(sum(terms.values()), terms)
 
     monkeypatch.setattr(engine_of(Config()), "make_losses", lambda *_: losses)
     demos = Demonstrations.from_arrays([np.full((4, 1), i) for i in range(64)], [np.zeros(3, int)] * 64, num_actions=2)

@@ -73,7 +73,7 @@ def action_prob(skills: RelaxedSkills, seen: np.ndarray, vector: np.ndarray, cod
     else:
         outputs, log_sigma = policies.outputs(embedded, jnp.asarray(code, jnp.float32)), policies.log_sigma
     outputs = np.asarray(outputs, np.float64)
-    if policies.actions.num_actions:
+    if policies.encoder.actions.num_actions:
         return float(twin.softmax(outputs) @ vector)
     return twin.gaussian_density(vector, outputs, np.asarray(log_sigma, np.float64), sigma_floor)
 

@@ -48,13 +48,10 @@ class Engine(Protocol):
         """Returns the time to decode a demonstration as a function of its steps, in any unit."""
 
 
+DECODERS: dict[Decoder, Engine] = {"exact": exact, "recognition": relaxed}
+"""The engine of each decoder; the exact one decodes skills of either engine."""
+
+
 def engine_of(config: Config) -> Engine:
     """Returns the engine that settings ask for."""
-    engines: dict[str, Engine] = {"exact": exact, "relaxed": relaxed}
-    return engines[config.inference]
-
-
-def engine_for(decoder: Decoder) -> Engine:
-    """Returns the engine of a decoder; the exact one decodes skills of either engine."""
-    engines: dict[str, Engine] = {"exact": exact, "recognition": relaxed}
-    return engines[decoder]
+    return DECODERS["exact" if config.inference == "exact" else "recognition"]

@@ -1,7 +1,6 @@
 """Defines the records and interfaces that both engines share."""
 
-import functools
-import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
@@ -27,17 +26,8 @@ class Loss(NamedTuple):
     """Terms that add up to the total; none where the loss has no parts."""
 
 
-@runtime_checkable
-class Losses(Protocol):
-    """Function that training minimises, for one seed."""
-
-    def __call__(self, skills: Any, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
-        """Returns the loss of each demonstration; `keys` are for samples, `iteration` for annealing."""
-
-
-def sum_of(terms: dict[str, Float[Array, " _"]]) -> Loss:
-    """Returns the loss that is the sum of these terms."""
-    return Loss(functools.reduce(operator.add, terms.values()), terms)
+Losses = Callable[[Any, Batch, Key[Array, " B"], Int[Array, ""]], Loss]
+"""Function from skills, a batch, keys for samples and the iteration to the loss of each demonstration."""
 
 
 class StepScores(NamedTuple):

@@ -19,7 +19,7 @@ from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
-from compile_il.inference.engines import engine_for, engine_of
+from compile_il.inference.engines import DECODERS, engine_of
 from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.segment_scores import log_counts_of
 from compile_il.inference.records import LOG_ZERO, BatchSegments, Skills
@@ -91,7 +91,7 @@ class Model:
           max_segments: most segments to consider where their number is unknown; by default as in training.
         """
         decoder = self.choose_decoder(decoder, best)
-        engine = engine_for(decoder)
+        engine = DECODERS[decoder]
         log_counts = self.log_counts(demos, num_segments, decoder, max_segments)
 
         def find(batch: Batch, log_counts: Float[Array, "B counts"], _: NDArray[np.intp]) -> BatchSegments:
@@ -126,7 +126,8 @@ class Model:
         keys = jax.random.split(key_of(seed), len(demos))
 
         def draw(batch: Batch, log_counts: Float[Array, "B counts"], places: NDArray[np.intp]) -> BatchSegments:
-            return exact.sample(self.skills, self.resolved, self.duration_rate, batch, log_counts, keys[places])
+            settings = self.skills, self.resolved, self.duration_rate
+            return exact.decode(*settings, batch, log_counts, "sample", keys[places])
 
         return segment_in_chunks(draw, demos, log_counts, exact.cost_of(self.resolved))
 
@@ -139,7 +140,7 @@ class Model:
         self.check_spaces(demos)
         if demos.labels is not None:
             check_codes(demos.labels, self.resolved)
-        engine, trained_with = engine_for(decoder), self.resolved.num_segments
+        engine, trained_with = DECODERS[decoder], self.resolved.num_segments
         if num_segments is None:
             labelled = counts_from_labels(demos)
             num_segments = "unknown" if trained_with is None else np.where(labelled == UNKNOWN, trained_with, labelled)
@@ -186,7 +187,7 @@ class Model:
         if best is not None and best not in get_args(Best):
             raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
         decoder = decoder or engine_of(self.config).DECODER
-        engine_for(decoder).check_decodable(self.resolved, best)
+        DECODERS[decoder].check_decodable(self.resolved, best)
         return decoder
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

@@ -177,22 +177,13 @@ class SkillPolicies(eqx.Module):
         self.log_sigma = jnp.zeros((config.num_skills, *encoder.actions.spread.shape))
         self.num_skills = config.num_skills
 
-    @property
-    def actions(self) -> ActionCoding:
-        """The coding of actions."""
-        return self.encoder.actions
-
     def outputs(self, encoding: Float[Array, " hidden"]) -> Float[Array, "K outputs"]:
         """Computes, for each skill, the logits of discrete actions, or the mean of (standardised) continuous ones."""
         return eqx.filter_vmap(lambda head: head(encoding))(self.heads)
 
-    def log_probs(self, encoding: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " K"]:
-        """Calculates log π_k(a | s) for each skill."""
-        return self.actions.log_prob(self.outputs(encoding), self.log_sigma, action)
-
     def evidence(self, encoding: Float[Array, " hidden"], action: Shaped[Array, "*A"]) -> Float[Array, " K"]:
         """Computes the part of `log_prob` that does not depend on the code: log π_k(a | s) of each skill."""
-        return self.log_probs(encoding, action)
+        return self.encoder.actions.log_prob(self.outputs(encoding), self.log_sigma, action)
 
     def log_prob(
         self, evidence: Float[Array, " K"], action: Shaped[Array, "*A"], code: Int[Array, ""]
@@ -203,7 +194,7 @@ class SkillPolicies(eqx.Module):
 
     def act(self, encoding: Float[Array, " hidden"], skill: Array) -> Shaped[Array, "*A"]:
         """Returns the most probable action of a skill."""
-        return self.actions.most_probable(self.outputs(encoding)[skill])
+        return self.encoder.actions.most_probable(self.outputs(encoding)[skill])
 
 
 class CodePolicy(eqx.Module):
@@ -224,11 +215,6 @@ class CodePolicy(eqx.Module):
         self.head = eqx.nn.MLP(2 * width, encoder.actions.width, width, depth=depth, key=head_key)
         self.log_sigma = jnp.zeros(encoder.actions.spread.shape)
 
-    @property
-    def actions(self) -> ActionCoding:
-        """The coding of actions."""
-        return self.encoder.actions
-
     def outputs(self, encoding: Float[Array, " hidden"], code: Float[Array, " D"]) -> Float[Array, " outputs"]:
         """Computes the logits of discrete actions, or the mean of (standardised) continuous ones."""
         read = self.code_layer(code.astype(encoding.dtype))
@@ -243,8 +229,8 @@ class CodePolicy(eqx.Module):
         self, evidence: Float[Array, " hidden"], action: Shaped[Array, "*A"], code: Float[Array, " D"]
     ) -> Float[Array, ""]:
         """Calculates log π(a | s, z), from the evidence of a frame."""
-        return self.actions.log_prob(self.outputs(evidence, code), self.log_sigma, action)
+        return self.encoder.actions.log_prob(self.outputs(evidence, code), self.log_sigma, action)
 
     def act(self, encoding: Float[Array, " hidden"], code: Float[Array, " D"]) -> Shaped[Array, "*A"]:
         """Returns the most probable action under a code."""
-        return self.actions.most_probable(self.outputs(encoding, code))
+        return self.encoder.actions.most_probable(self.outputs(encoding, code))

@@ -330,5 +330,5 @@ def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -
     full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)).total for which in (skills, half))
     np.testing.assert_allclose(half_loss, full_loss, rtol=0.03)
     assert (half_loss != full_loss).any()
-    for kept in (half.policies.log_sigma, half.policies.actions.spread):
+    for kept in (half.policies.log_sigma, half.policies.encoder.actions.spread):
         assert kept.dtype == jnp.float32

@@ -5,20 +5,19 @@ Training maximises the log-likelihood of demonstrations under all their segmenta
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key
 from numpy.typing import NDArray
 
 from compile_il.config import Best, Config, Decoder
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, Cost, batch_of, pick, rows_filled_up
 from compile_il.data.labels import PartialLabels
-from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.exact.constraints import Constraints, constraints_from_labels
 from compile_il.inference.exact.decode import best_boundaries, best_segmentation, sample_segmentation
 from compile_il.inference.exact.likelihood import log_likelihood
@@ -30,11 +29,7 @@ DECODER: Decoder = "exact"
 FINDS_COUNTS = True
 MAY_BE_EMPTY = False
 WORLD_RATE: float | None = None
-
-
-def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> ExactSkills:
-    """Returns policies, a termination rule, and effects where settings have them, before training."""
-    return ExactSkills(config, space, scaling, key=key)
+make_skills = ExactSkills
 
 
 def make_priors(config: Config, skills: Skills, rate: float, max_length: int) -> Priors:
@@ -53,30 +48,24 @@ def make_losses(config: Config, rate: float) -> Losses:
     def losses(skills: ExactSkills, batch: Batch, keys: Key[Array, " B"], iteration: Int[Array, ""]) -> Loss:
         del keys, iteration  # nothing is drawn, and nothing changes on the way
         priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
-        return Loss(-log_likelihoods(skills, batch, priors, log_count), terms={})
+        return Loss(-map_batch(log_likelihood, skills, batch, priors, log_count), terms={})
 
     return losses
 
 
 def decode(
-    skills: Skills, config: Config, rate: float, batch: Batch, log_counts: Float[Array, "B counts"], best: Best
-) -> BatchSegments:
-    """Segments a batch by sums over all segmentations; skills may be those of relaxed inference."""
-    find = best_boundaries if best == "boundaries" else best_segmentation
-    return _decode(find, skills, batch, make_priors(config, skills, rate, batch.boundary_labels.shape[1]), log_counts)
-
-
-def sample(
     skills: Skills,
     config: Config,
     rate: float,
     batch: Batch,
     log_counts: Float[Array, "B counts"],
-    keys: Key[Array, " B"],
+    best: Best | Literal["sample"],
+    *keys: Key[Array, " B"],
 ) -> BatchSegments:
-    """Draws one segmentation of each demonstration of a batch from the posterior over all of them."""
+    """Segments a batch by sums over all segmentations, or draws samples with `keys`; skills may be relaxed ones."""
+    find: Any = {"boundaries": best_boundaries, "path": best_segmentation, "sample": sample_segmentation}[best]
     priors = make_priors(config, skills, rate, batch.boundary_labels.shape[1])
-    return _decode(sample_segmentation, skills, batch, priors, log_counts, keys)
+    return _decode(find, skills, batch, priors, log_counts, *keys)
 
 
 @eqx.filter_jit
@@ -131,14 +120,6 @@ def constraints_of_batch(batch: Batch, num_skills: int) -> Constraints:
     """Returns the constraints that labels put on each demonstration of a batch."""
     labels = (batch.lengths, batch.boundary_labels, batch.code_labels, batch.segment_codes)
     return jax.vmap(functools.partial(constraints_from_labels, num_skills=num_skills))(*map(jnp.asarray, labels))
-
-
-def log_likelihoods(
-    skills: Skills, batch: Batch, priors: Priors, log_count: Float[Array, " counts"]
-) -> Float[Array, " B"]:
-    """Log p(a | s) of each demonstration."""
-    likelihoods: Array = map_batch(log_likelihood, skills, batch, priors, log_count)
-    return likelihoods
 
 
 _DEMOS_PER_CALL = 64

@@ -48,79 +48,49 @@ def poisson_log_duration(rate: Float[Array, ""] | float, weight: float, longest:
     return weight * (steps * jnp.log(rate) - rate - gammaln(steps + 1.0) - jnp.log1p(-jnp.exp(-rate)))
 
 
-class FixedWeight(eqx.Module):
-    """Factor for lengths of which nothing is learned."""
+class Durations(eqx.Module):
+    """Factor for the lengths of segments, of which the weight, the rate or nothing is learned."""
 
-    weight: float = eqx.field(static=True)
+    position: Float[Array, ""] | None
+    """Logit of the weight over `STRIDE`, or log of the rate over the one before training, over `RATE_STRIDE`."""
+    fixed_weight: float | None = eqx.field(static=True)
 
-    def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
-        """Calculates log p(d)^w for d = 0 .. longest; entry 0 is never used."""
-        del allowed  # p sums to one over lengths of any size
-        return poisson_log_duration(self.rate(rate), self.weight, longest)
+    def __init__(self, config: Config):
+        """Learns the weight if none is given, and the rate if one is given and nothing gives the mean length."""
+        self.fixed_weight = config.duration_weight
+        gives_mean = config.num_segments is not None or config.duration_rate is not None
+        start = math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE if self.fixed_weight is None else 0.0
+        learns = self.fixed_weight is None or not (gives_mean or self.fixed_weight == 0.0)
+        # Of a strong type: the weak one of a Python number would change in the first steps of training, and each would
+        # be compiled anew.
+        self.position = jnp.full((), start, jnp.result_type(float)) if learns else None
+
+    @property
+    def weight(self) -> Float[Array, ""] | float:
+        """Weight w of the Poisson, between 0 and 1 where it is learned."""
+        if self.fixed_weight is not None:
+            return self.fixed_weight
+        assert self.position is not None, "a weight that is not given is learned"
+        return jax.nn.sigmoid(STRIDE * self.position)
 
     def rate(self, first: float) -> Any:
         """Returns the rate λ, where training began with `first`."""
-        return first
-
-
-class LearnedWeight(eqx.Module):
-    """Factor for lengths whose weight w is learned."""
-
-    position: Float[Array, ""]
-    """Logit of the weight, divided by `STRIDE`."""
-
-    def __init__(self) -> None:
-        # Of a strong type: the weak one of a Python number would change in the first steps of training, and each would
-        # be compiled anew.
-        self.position = jnp.full((), math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE, jnp.result_type(float))
-
-    @property
-    def weight(self) -> Float[Array, ""]:
-        """Weight w of the Poisson, between 0 and 1."""
-        return jax.nn.sigmoid(STRIDE * self.position)
-
-    def rate(self, first: float) -> float:
-        """Returns the rate λ, where training began with `first`."""
-        return first
+        if self.fixed_weight is None or self.position is None:
+            return first
+        return first * jnp.exp(RATE_STRIDE * self.position)
 
     def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
-        """Calculates log p(d)^w / Σ_d p(d)^w for d = 0 .. longest; entry 0 is never used.
+        """Calculates log p(d)^w for d = 0 .. longest, less log Σ_d p(d)^w if w is learned; entry 0 is never used.
 
         The sum goes up to the longest length `allowed` or to `NORMED` times λ, if that is less. It never depends on
         `longest`: the likelihood of a demonstration must not depend on its padding.
         """
+        if self.fixed_weight is not None:
+            return poisson_log_duration(self.rate(rate), self.fixed_weight, longest)
         normed = math.ceil(NORMED * rate)
         normed = normed if allowed is None else min(normed, allowed)
         tempered = self.weight * poisson_log_duration(rate, 1.0, max(longest, normed))
         return tempered[: longest + 1] - jax.nn.logsumexp(tempered[1 : normed + 1])
-
-
-class LearnedRate(FixedWeight):
-    """Factor for lengths whose rate λ is learned while its weight stays."""
-
-    position: Float[Array, ""]
-    """Log of the rate over the one before training, divided by `RATE_STRIDE`."""
-
-    def __init__(self, weight: float) -> None:
-        self.position = jnp.zeros((), jnp.result_type(float))
-        self.weight = weight
-
-    def rate(self, first: float) -> Float[Array, ""]:
-        """Returns the rate λ, where training began with `first`."""
-        return first * jnp.exp(RATE_STRIDE * self.position)
-
-
-Durations = FixedWeight | LearnedWeight | LearnedRate
-"""A factor for the lengths of segments, of which one number may be learned."""
-
-
-def make_durations(config: Config) -> Durations:
-    """Makes the factor for lengths: its weight is learned if none is given, its rate where nothing gives the mean."""
-    if config.duration_weight is None:
-        return LearnedWeight()
-    gives_mean = config.num_segments is not None or config.duration_rate is not None
-    fixed = gives_mean or config.duration_weight == 0.0
-    return (FixedWeight if fixed else LearnedRate)(config.duration_weight)
 
 
 class ActorState(NamedTuple):
@@ -143,13 +113,13 @@ class ExactSkills(eqx.Module):
     num_skills: int = eqx.field(static=True)
     termination_weight: float = eqx.field(static=True)
 
-    def __init__(self, config: Config, space: Space, scaling: Scaling, *, key: PRNGKeyArray):
+    def __init__(self, config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray):
         policy_key, stop_key = jax.random.split(key)
         self.policies = policies = SkillPolicies(config, space, scaling, key=policy_key)
         num_rules, hidden_dim = 1 if config.shared_termination else config.num_skills, config.hidden_dim
-        width = 2 * hidden_dim + policies.actions.width
+        width = 2 * hidden_dim + policies.encoder.actions.width
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=stop_key)
-        self.durations, self.effects = make_durations(config), None
+        self.durations, self.effects = Durations(config), None
         if config.effects:
             effect_key = jax.random.fold_in(key, EFFECT_KEY)
             self.effects = new_effects(scaling, config.num_skills, config.effect_spread, effect_key)
@@ -160,7 +130,7 @@ class ExactSkills(eqx.Module):
         self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
     ) -> Float[Array, " K"]:
         """Computes the logits of ψ_k(s, a, s'), the probability that skill k stops after this step."""
-        given = self.policies.actions.vector(action).astype(embedded.dtype)
+        given = self.policies.encoder.actions.vector(action).astype(embedded.dtype)
         logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
         return jnp.broadcast_to(logits, (self.num_skills,))
 
@@ -189,7 +159,7 @@ class ExactSkills(eqx.Module):
     def _score_step(self, seen: Array, action: Array, arrived: Array) -> StepScores:
         logits = self.stop_logits(seen, action, arrived)
         return StepScores(
-            log_policy=self.policies.log_probs(seen, action),
+            log_policy=self.policies.evidence(seen, action),
             log_stop=self.termination_weight * jax.nn.log_sigmoid(logits),
             log_go=self.termination_weight * jax.nn.log_sigmoid(-logits),
         )

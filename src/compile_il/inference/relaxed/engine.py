@@ -1,14 +1,13 @@
 """Offers relaxed inference under the names of `compile_il.inference.engines.Engine`."""
 
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key
 from numpy.typing import NDArray
 
 from compile_il.config import Best, Config, Decoder
 from compile_il.data import DemonstrationError
 from compile_il.data.batch import Batch, Cost
 from compile_il.data.labels import PartialLabels
-from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.records import BatchSegments, Loss, Losses
 from compile_il.inference.relaxed.decode import decode_by_recognition
 from compile_il.inference.relaxed.objective import relaxed_losses
@@ -19,11 +18,7 @@ FINDS_COUNTS = False
 MAY_BE_EMPTY = True
 WORLD_RATE: float | None = 3.0
 """The paper's rate λ of the Poisson prior over segment lengths, in steps, the same in all of its experiments."""
-
-
-def make_skills(config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray) -> RelaxedSkills:
-    """Returns the paper's networks before training."""
-    return RelaxedSkills(config, space, scaling, key=key)
+make_skills = RelaxedSkills
 
 
 def make_losses(config: Config, rate: float) -> Losses:

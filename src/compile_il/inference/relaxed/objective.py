@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from compile_il.config import Config
 from compile_il.data.batch import Batch
-from compile_il.inference.records import LOG_ZERO, Loss, sum_of
+from compile_il.inference.records import LOG_ZERO, Loss
 from compile_il.inference.relaxed.distributions import (
     categorical_kl,
     first_boundary_kl,
@@ -84,7 +84,8 @@ def relaxed_losses(
         codes = _gaussian_codes(skills.policies, evidence, frames.actions[:, :-1], *draw)
     each = jax.vmap(functools.partial(loss_terms, config=config, rate=rate))
     terms = each(inference, codes, supervision, lengths)._asdict()
-    return sum_of({**terms, "termination": termination_losses(skills, frames, inference, supervision, lengths)})
+    terms["termination"] = termination_losses(skills, frames, inference, supervision, lengths)
+    return Loss(sum(terms.values(), jnp.zeros(())), terms)
 
 
 def loss_terms(

@@ -91,7 +91,7 @@ class RelaxedSkills(eqx.Module):
     space: Space = eqx.field(static=True)
     num_skills: int = eqx.field(static=True)
 
-    def __init__(self, config: Config, space: Space, scaling: Scaling, *, key: PRNGKeyArray):
+    def __init__(self, config: Config, space: Space, scaling: Scaling, key: PRNGKeyArray):
         embed_key, action_key, recognition_key, policy_key, stop_key = jax.random.split(key, 5)
         num_maps, hidden_dim = config.num_maps, config.hidden_dim
         categorical = config.codes == "categorical"
@@ -100,7 +100,7 @@ class RelaxedSkills(eqx.Module):
             space, scaling, num_maps=num_maps, hidden_dim=hidden_dim, normed=False, key=embed_key
         )
         self.policies = (SkillPolicies if categorical else CodePolicy)(config, space, scaling, key=policy_key)
-        self.action_layer = eqx.nn.Linear(self.policies.actions.width, hidden_dim, key=action_key)
+        self.action_layer = eqx.nn.Linear(self.policies.encoder.actions.width, hidden_dim, key=action_key)
         self.norm = eqx.nn.LayerNorm(2 * hidden_dim)
         self.recognition = Recognition(2 * hidden_dim, hidden_dim, num_outputs, key=recognition_key)
         self.termination = Termination(config, space, scaling, key=stop_key)
@@ -111,7 +111,7 @@ class RelaxedSkills(eqx.Module):
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         num_times = batch.boundary_labels.shape[1] + 1
         embedded, acting = jax.vmap(self.embedding)(frames), acts(batch)[:, None]
-        vectors = jnp.where(acting, jax.vmap(self.policies.actions.vector)(taken), 0.0).astype(embedded.dtype)
+        vectors = jnp.where(acting, jax.vmap(self.policies.encoder.actions.vector)(taken), 0.0).astype(embedded.dtype)
         embedded_actions = jnp.where(acting, jax.vmap(self.action_layer)(vectors), 0.0)
         inputs = jax.vmap(self.norm)(jnp.concatenate([embedded, embedded_actions], axis=-1))
         rows = inputs, jax.vmap(self.termination.encoder.embedding)(frames), taken, vectors
