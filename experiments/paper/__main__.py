@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from compile_il.cli import run_program
-from compile_il.cli.console import Interrupted, say
-from compile_il.training.loop import Stopped
+from compile_il.cli.console import say
 from experiments.paper.classic import check_libraries
 from experiments.paper.figures import PictureFormat, pictures_of, save_picture
 from experiments.paper.jobs import jobs_of, run_several
@@ -70,18 +69,14 @@ class Reproduce:
         self._warn_without_accelerator(console)
         # What is done so far can be shown while another command runs.
         with contextlib.nullcontext() if self.so_far else lock_work(self.work, self.scale):
-            try:
-                if self.jobs > 1:
-                    run_several(left, self.jobs)
-                for study in studies:
-                    self._reproduce(console, study)
-            except KeyboardInterrupt as stopped:
-                where = stopped.where if isinstance(stopped, Stopped) else "what was done is saved."
-                raise Interrupted(f"{where} To go on", []) from stopped
+            if self.jobs > 1:
+                run_several(left, self.jobs)
+            for study in studies:
+                self._reproduce(console, study)
 
     def _warn_without_accelerator(self, console: Console) -> None:
         """Warns that models of the paper's sizes take days without an accelerator; smoke and classic need none."""
-        # With several jobs it is theirs to look for an accelerator: to look is to take some of its memory.
+        # The search itself takes some of an accelerator's memory, which several jobs need.
         if self.scale == "smoke" or self.name == "classic" or self.so_far or self.jobs > 1:
             return
         if jax.default_backend() == "cpu":

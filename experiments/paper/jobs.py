@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from compile_il.cli.console import user_errors
+from compile_il.cli.console import Interrupted, user_errors
 from compile_il.data.files import write_atomically
-from compile_il.training.loop import StopRequest
+from compile_il.training.loop import Stopped, StopRequest
 from experiments.paper.parts import Part, Say, Scale, read_done, run_part
 from experiments.paper.studies import Study, StudyName, make_study
 
@@ -29,6 +29,7 @@ REPEAT_SECONDS = 30.0
 INTERRUPTED = 130
 """Exit status of a part that has saved what it had."""
 SECONDS_FILE = "seconds.txt"
+SAVED = "; what was done is saved."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,6 +40,9 @@ class Job:
     part: Part
     scale: Scale
     work: Path
+
+    def __str__(self) -> str:
+        return f"{self.study}, {self.part.name}"
 
     @property
     def folder(self) -> Path:
@@ -55,13 +59,15 @@ class Job:
         return run_part(self.part, self.folder, say, trained=self.work / self.scale / "trained")
 
     def run_counted(self, say: Say) -> dict[str, Any]:
-        """Runs the part with the machine to itself, and counts its time unless it is killed."""
-        self.add_seconds()  # which complains before the work, not after it
-        began = time.monotonic()
+        """Runs the part with the machine to itself, and adds its time unless it is killed."""
+        began = time.monotonic() - self.seconds  # a damaged record raises before the work, not after it
         try:
             return self.run(say)
+        except KeyboardInterrupt as stop:
+            where = f" {stop.where}" if isinstance(stop, Stopped) else SAVED
+            raise Interrupted(f"in {self}{where} To go on", []) from stop
         finally:
-            self.add_seconds(time.monotonic() - began)
+            self.set_seconds(time.monotonic() - began)
 
     def start(self) -> "subprocess.Popen[bytes]":
         """Starts a process for the part, out of reach of the terminal's Ctrl-C, which would come twice."""
@@ -71,24 +77,21 @@ class Job:
         variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
         return subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, start_new_session=True)
 
-    def add_seconds(self, seconds: float = 0.0) -> float:
-        """Adds to the recorded time of all runs of the part, and returns it.
-
-        Parts that run at the same time count their shares of the machine's time, which add up to the time it was used.
-        """
+    @property
+    def seconds(self) -> float:
+        """Time of all runs of the part; parts that run at once have shares of the time that the machine was used."""
         path = self.folder / SECONDS_FILE
         try:
-            total = seconds + (float(path.read_text()) if path.exists() else 0.0)
+            return float(path.read_text()) if path.exists() else 0.0
         except ValueError as error:
-            raise ValueError(
-                f"{path} does not hold the time that the part took: it is damaged. Delete it to go on; the time until "
-                "now will be missing from the part's wall time. Or delete its folder, to run the part anew."
-            ) from error
-        if seconds:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with write_atomically(path) as temporary:
-                temporary.write_text(f"{total}\n")
-        return total
+            message = f"{path} is damaged: it does not hold the seconds that the part took. Delete it to count anew."
+            raise ValueError(message) from error
+
+    def set_seconds(self, seconds: float) -> None:
+        """Records the time of all runs of the part."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with write_atomically(self.folder / SECONDS_FILE) as temporary:
+            temporary.write_text(f"{seconds}\n")
 
 
 def jobs_of(study: Study, scale: Scale, work: Path) -> list[Job]:
@@ -98,10 +101,9 @@ def jobs_of(study: Study, scale: Scale, work: Path) -> list[Job]:
 
 def run_several(jobs: list[Job], at_once: int) -> None:
     """Runs all jobs, at most `at_once` at a time; Ctrl-C lets each save what it has."""
-    waiting, running, failed = list(jobs), dict[Job, "subprocess.Popen[bytes]"](), list[str]()
-    for job in waiting:
-        job.add_seconds()  # which complains of a damaged record before anything is started
-    shares, last = dict.fromkeys(jobs, 0.0), time.monotonic()
+    waiting, running = list(jobs), dict[Job, "subprocess.Popen[bytes]"]()
+    stopped, failed = list[str](), list[str]()
+    seconds, last = {job: job.seconds for job in jobs}, time.monotonic()
     with StopRequest() as request:
         while running or (waiting and not request.requested):
             if request.requested:
@@ -113,15 +115,15 @@ def run_several(jobs: list[Job], at_once: int) -> None:
             time.sleep(POLL_SECONDS)
             last, before = time.monotonic(), last
             for job in running:
-                shares[job] += (last - before) / len(running)
+                seconds[job] += (last - before) / len(running)
             for job in [job for job, process in running.items() if process.poll() is not None]:
                 process = running.pop(job)
                 _close_input(process)
-                job.add_seconds(shares[job])
-                if process.returncode not in (0, INTERRUPTED):
-                    failed.append(job.part.name)
+                job.set_seconds(seconds[job])
+                if process.returncode:
+                    (stopped if process.returncode == INTERRUPTED else failed).append(str(job))
     if request.requested:
-        raise KeyboardInterrupt
+        raise Interrupted(f"in {' and '.join(stopped) or 'no part'}{SAVED} To go on", [])
     if failed:
         raise ChildProcessError(f"{'; '.join(failed)}: failed, as said above. What is done will not be done again.")
 
@@ -142,7 +144,7 @@ def main(study: StudyName, name: str, scale: Scale, work: Path) -> None:
     job = next(job for job in jobs_of(make_study(study, scale), scale, work) if job.part.name == name)
     try:
         threading.Thread(target=_interrupt_at_end_of_input, daemon=True).start()
-        with user_errors(f"{study}, {name}: "):
+        with user_errors(f"{job}: "):
             job.run(lambda words: print(f"{study}, {words}", flush=True))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

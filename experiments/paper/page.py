@@ -16,7 +16,6 @@ from typing import Annotated, Any, get_args
 
 import tyro
 
-from compile_il.config import Config
 from compile_il.data.files import write_atomically
 from compile_il.evaluation.results import RESULTS, interval, spread
 from experiments.paper.figures import pictures_of, save_picture
@@ -183,45 +182,22 @@ def time_taken(result: dict[str, Any]) -> str:
 
 
 def training_seconds(result: dict[str, Any]) -> float:
-    """Returns the training time of all models and agents in seconds; models that parts have in common count once."""
+    """Returns the training time of all models and agents in seconds; models that parts share count once."""
     figures, models = result["figures"], dict[str, float]()
-    for name, trained in _trainings(result).items():
-        models[trained] = max(models.get(trained, 0.0), figures[name].get("training_seconds", 0.0))
-    return sum(models.values()) + sum(part.get("learning_seconds", 0.0) for part in figures.values())
-
-
-def _trainings(result: dict[str, Any]) -> dict[str, str]:
-    """Returns world and settings of each part that has models as one text; what older files lack is as by default."""
-    by_default = Config().to_json()
-    parts = {name: result["config"]["parts"][name] for name in result["figures"]}
-    return {
-        name: json.dumps([part["world"], by_default | part["config"]], sort_keys=True)
-        for name, part in parts.items()
-        if "config" in part and part.get("agent", {}).get("agent") != "low-level"
-    }
+    for name, done in figures.items():
+        part = result["config"]["parts"][name]
+        key = json.dumps([part["world"], part.get("config")], sort_keys=True)
+        models[key] = max(models.get(key, 0.0), done.get("training_seconds", 0.0))
+    return sum(models.values()) + sum(done.get("learning_seconds", 0.0) for done in figures.values())
 
 
 def _times(studies: dict[PaperName, dict[str, Any]], classic: dict[str, Any] | None) -> str:
-    """Returns sentences on the time of all studies together, and on the part of it that would not be spent again."""
+    """Returns sentences on the time of all studies together."""
     total = sum(result["wall_time"] for result in studies.values())
     agents = studies["figure5"]["wall_time"] if "figure5" in studies else 0.0
     without = f", {duration(total - agents)} without the agents of figure 5" if agents else ""
-    sentences = [f"The paper's tables and figures took {duration(total)} together{without}."]
-    again, trained = 0.0, set[str]()
-    for result in studies.values():
-        trainings = _trainings(result)
-        again += sum(result["figures"][name]["wall_time"] for name, what in trainings.items() if what in trained)
-        trained |= set(trainings.values())
-    if again:
-        of_what, left = " for all but agents" if agents else "", duration(total - agents - again)
-        sentences.append(
-            f"{duration(again)} of it went to parts whose models an earlier study had trained: "
-            "`python -m experiments.paper all` now trains such models once, and only scores them in each study. "
-            f"The aim was an hour{of_what}; at least {left} are left, and what that scoring takes."
-        )
-    if classic is not None:
-        sentences.append(f"Older methods, which `all` leaves out, took another {duration(classic['wall_time'])}.")
-    return " ".join(sentences) + "\n"
+    older = f" Older methods, which `all` leaves out, took another {duration(classic['wall_time'])}." if classic else ""
+    return f"The paper's tables and figures took {duration(total)} together{without}.{older}\n"
 
 
 if __name__ == "__main__":

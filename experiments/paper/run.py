@@ -17,15 +17,9 @@ REMEDY = "Give another folder (--results), or move it away."
 
 
 def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so_far: bool = False) -> dict[str, Any]:
-    """Runs the parts of a study that are not done, writes its result file, and returns the file's contents.
+    """Runs the parts of a study that are not done in `work`, writes its result file, and returns the file's contents.
 
-    Args:
-      study: a table or a figure, with its parts.
-      scale: the scale of the parts, which names their folders and is recorded.
-      work: a folder for checkpoints and results of parts; what is done there is not done again.
-      out: the result file.
-      say: function that prints a line about the progress.
-      so_far: run nothing, and leave out what is not done yet.
+    With `so_far` nothing is run, and parts that are not done are left out.
     """
     jobs = jobs_of(study, scale, work)
     left = [job.part.name for job in jobs if not job.is_done] if so_far else []
@@ -33,7 +27,7 @@ def reproduce(study: Study, scale: Scale, *, work: Path, out: Path, say: Say, so
     for job in jobs:
         if job.part.name not in left:
             done = job.run(say) if job.is_done else job.run_counted(say)
-            parts[job.part.name] = done | {"wall_time": round(job.add_seconds(), 2)}
+            parts[job.part.name] = done | {"wall_time": round(job.seconds, 2)}
     if not parts:
         raise ValueError(f"Nothing of {study.name} is done in {work}, at scale {scale}: run it without --so-far.")
     if lost := sorted(_read(out)["figures"].keys() - parts.keys()):
