@@ -28,8 +28,8 @@ def film(frames: np.ndarray, runs: list[Run]) -> str:
 def test_a_film_shows_the_beginning_and_each_end() -> None:
     frames = RNG.integers(0, 256, (9, 6, 5, 3)).astype(np.uint8)
     markup = film(frames, [Run(0, 3, 2), Run(3, 7, 0), Run(7, 8, 1)])
-    for found, step in zip(pictures(markup), (0, 3, 7, 8), strict=True):
-        np.testing.assert_array_equal(found, frames[step])
+    for picture, step in zip(pictures(markup), (0, 3, 7, 8), strict=True):
+        np.testing.assert_array_equal(picture, frames[step])
     assert re.findall(r'class="frame( k\d)?"', markup) == ["", " k2", " k0", " k1"]
     assert re.findall(r"<figcaption>(\d+)", markup) == ["0", "3", "7", "8"]
     assert "mean of the channels" not in markup
@@ -57,26 +57,26 @@ def test_long_films_are_cut() -> None:
 def test_grids_without_colours_are_grey(frames: np.ndarray, expected: list[list[int]], num_channels: int) -> None:
     grid = np.kron(frames, np.ones((3, 3), frames.dtype))[..., None].repeat(num_channels, axis=-1)
     markup = film(np.stack([grid, grid]), [Run(0, 1, 0)])
-    for found in pictures(markup):
-        np.testing.assert_array_equal(found[::3, ::3, 0], expected)
-        np.testing.assert_array_equal(found[..., 0], found[..., 2])
+    for picture in pictures(markup):
+        np.testing.assert_array_equal(picture[::3, ::3, 0], expected)
+        np.testing.assert_array_equal(picture[..., 0], picture[..., 2])
     assert ("mean of the channels" in markup) == (num_channels > 1)
 
 
 def test_how_opaque_an_image_is_is_not_shown() -> None:
     frames = RNG.integers(0, 256, (2, 6, 5, 4)).astype(np.uint8)
-    for found, expected in zip(pictures(film(frames, [Run(0, 1, 0)])), frames, strict=True):
-        np.testing.assert_array_equal(found, expected[..., :3])
+    for picture, expected in zip(pictures(film(frames, [Run(0, 1, 0)])), frames, strict=True):
+        np.testing.assert_array_equal(picture, expected[..., :3])
 
 
 def test_colours_between_zero_and_one_are_not_stretched() -> None:
     pastel = np.broadcast_to([0.8, 0.6, 0.4], (2, 6, 5, 3))
-    for found in pictures(film(np.array(pastel), [Run(0, 1, 0)])):
-        assert found[0, 0].tolist() == [204, 153, 102]
+    for picture in pictures(film(np.array(pastel), [Run(0, 1, 0)])):
+        assert picture[0, 0].tolist() == [204, 153, 102]
 
 
 def test_large_images_are_averaged_down_and_keep_their_shape() -> None:
     blocks = RNG.integers(0, 256, (2, 50, 20, 3)).astype(np.uint8)
     frames = blocks.repeat(2, axis=1).repeat(2, axis=2)
-    for found, expected in zip(pictures(film(frames, [Run(0, 1, 0)])), blocks, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for picture, expected in zip(pictures(film(frames, [Run(0, 1, 0)])), blocks, strict=True):
+        np.testing.assert_array_equal(picture, expected)

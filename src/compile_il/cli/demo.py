@@ -75,7 +75,7 @@ class Demo:
         from compile_il.evaluation.evaluate import Evaluation, evaluate
         from compile_il.evaluation.results import Measurement
         from compile_il.report.page import write_report
-        from compile_il.report.summary import Shown
+        from compile_il.report.page import Shown
         from compile_il.training.fit import fit
         from compile_il.training.log import read_log
         from compile_il.worlds.demonstrate import demonstrate

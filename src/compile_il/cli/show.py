@@ -229,7 +229,7 @@ class Report(ModelOptions):
         from compile_il.evaluation.evaluate import evaluate_segments, score_model
         from compile_il.model.files import load
         from compile_il.report.page import write_report
-        from compile_il.report.summary import Shown
+        from compile_il.report.page import Shown
         from compile_il.training.log import read_log
 
         check_target(self.out, overwrite=self.overwrite)

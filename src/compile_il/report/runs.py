@@ -1,4 +1,4 @@
-"""Splits demonstrations into runs of steps, chooses which to show and how, and names what they show."""
+"""Splits demonstrations into runs of steps, chooses which to show and how, and names their actions and tasks."""
 
 import itertools
 from typing import Literal, NamedTuple
@@ -27,33 +27,31 @@ Look = Literal["maze", "image", "arm", "lines", "strip"]
 
 
 class Run(NamedTuple):
-    """Steps from `start` up to, not including, `end` that share a code: a skill, or a true task."""
+    """Steps from `start` up to, not including, `end` that share a code: a skill, or a true task (-1 if unknown)."""
 
     start: int
     end: int
     code: int
-    """Number of the skill or the true task; -1 where it is not known."""
 
 
 def segment_runs(segments: Segments, index: int) -> list[Run]:
     """Returns the segments of one demonstration."""
-    return _runs(segments.boundaries[index], len(segments.boundary_probs[index]), segments.skills[index])
+    return _runs(segments.boundaries[index], len(segments.boundary_probs[index]), segments.skills[index].tolist())
 
 
 def true_runs(demos: Demonstrations, index: int) -> list[Run] | None:
-    """Returns the true segments of one demonstration; None where they are not known."""
+    """Returns the true segments of one demonstration; None if they are unknown."""
     truth = demos.truth
     if truth.boundaries is None:
         return None
     inner = truth.boundaries[index]
-    return _runs(
-        inner, int(demos.lengths[index]), np.full(len(inner) + 1, -1) if truth.codes is None else truth.codes[index]
-    )
+    codes = [-1] * (len(inner) + 1) if truth.codes is None else truth.codes[index].tolist()
+    return _runs(inner, int(demos.lengths[index]), codes)
 
 
-def _runs(inner: NDArray[np.integer], length: int, codes: NDArray[np.integer]) -> list[Run]:
-    edges = [0, *inner.tolist(), length]
-    return [Run(*run) for run in zip(edges[:-1], edges[1:], codes.tolist(), strict=True)]
+def _runs(inner: NDArray[np.integer], length: int, codes: list[int]) -> list[Run]:
+    edges = itertools.pairwise([0, *inner.tolist(), length])
+    return [Run(start, end, code) for (start, end), code in zip(edges, codes, strict=True)]
 
 
 def certainty(segments: Segments, index: int) -> float:
@@ -64,27 +62,27 @@ def certainty(segments: Segments, index: int) -> float:
 
 
 def num_misplaced(segments: Segments, demos: Demonstrations, index: int) -> int:
-    """Counts boundaries that are chosen and not true, or true and not chosen; 0 where the truth is not known."""
+    """Counts boundaries that are chosen and not true, or true and not chosen; 0 if the truth is unknown."""
     if demos.truth.boundaries is None:
         return 0
     return len(np.setxor1d(segments.boundaries[index], demos.truth.boundaries[index]))
 
 
-def choose(segments: Segments, demos: Demonstrations) -> tuple[dict[int, str], int]:
-    """Chooses some that went wrong, some that the model is least sure about, the others spread evenly over the rest.
+def choose(segments: Segments, demos: Demonstrations) -> dict[int, str]:
+    """Chooses some with wrong boundaries, some that are least certain, the others spread evenly over the rest.
 
-    Returns why each was chosen, by its index, empty for the usual ones, and how many of all are wrong.
+    Returns why each was chosen, by its index; empty for those of the rest.
     """
     wrong = np.array([num_misplaced(segments, demos, i) for i in range(len(demos))])
     sure = np.array([certainty(segments, i) for i in range(len(demos))])
-    bad = [i for i in np.lexsort((sure, -wrong)).tolist() if wrong[i]]
-    good = [i for i in np.argsort(sure, kind="stable").tolist() if not wrong[i]]
+    order = np.lexsort((sure, -wrong))
+    bad, good = order[wrong[order] > 0].tolist(), order[wrong[order] == 0].tolist()
     num_unsure = min(MOST_UNSURE, max(len(good) - 1, 0))
     rest = sorted(good[num_unsure:])
     num_rest = min(NUM_SHOWN - min(MOST_WRONG, len(bad)) - num_unsure, len(rest))
     chosen = {rest[i * len(rest) // num_rest]: "" for i in range(num_rest)}
     chosen |= dict.fromkeys(good[:num_unsure], "least certain")
-    return chosen | dict.fromkeys(bad[: NUM_SHOWN - len(chosen)], "wrong"), len(bad)
+    return chosen | dict.fromkeys(bad[: NUM_SHOWN - len(chosen)], "wrong")
 
 
 def column_edges(length: int) -> NDArray[np.int64]:
@@ -106,8 +104,8 @@ def few_runs(runs: list[Run]) -> list[Run]:
 
 def look_of(demos: Demonstrations) -> Look:
     """Returns how to draw a set: our mazes and arms as such, other grids as images, vectors as lines, else strips."""
-    values = demos.storage.observations.values
-    frames = values[:: max(1, len(values) // NUM_SAMPLED_FRAMES)]
+    frames = demos.storage.observations.values
+    frames = frames[:: max(1, len(frames) // NUM_SAMPLED_FRAMES)]
     if demos.observation_kind == "grid":
         return "maze" if _is_maze(frames) else "image"
     if demos.observation_kind == "symbol" or (demos.observation_shape == (0,) and demos.action_kind == "discrete"):
@@ -117,14 +115,14 @@ def look_of(demos: Demonstrations) -> Look:
 
 def _is_maze(frames: NDArray[np.generic]) -> bool:
     """Returns whether frames are zeros and ones with one player in the last channel, as in our grid worlds."""
-    small = frames.shape[-1] >= 3 and frames.dtype == np.uint8 and frames.max() <= 1
-    return bool(small and (frames[..., -1].sum(axis=(1, 2)) == 1).all())
+    if frames.shape[-1] < 3 or frames.dtype != np.uint8 or frames.max() > 1:
+        return False
+    return bool((frames[..., -1].sum(axis=(1, 2)) == 1).all())
 
 
 def _is_arm(frames: NDArray[np.floating]) -> bool:
     """Returns whether frames hold targets in reach, each with a flag of 0 or 1, then two angles, as in our reacher."""
-    width = frames.shape[1]
-    if width < 5 or (width - 2) % 3:
+    if frames.shape[1] < 5 or frames.shape[1] % 3 != 2:
         return False
     targets = frames[:, :-2].reshape(len(frames), -1, 3)
     reachable = np.linalg.norm(targets[..., 1:], axis=-1) <= 2 * LINK_LENGTH
@@ -139,23 +137,15 @@ def action_name(demos: Demonstrations, look: Look, action: NDArray[np.generic] |
     return ACTION_NAMES[int(action)] if look == "maze" and demos.num_actions in (4, 8) else str(int(action))
 
 
-def task_name(look: Look, code: int) -> str:
-    """Returns the name of the true task with this code."""
-    names = {"maze": OBJECT_NAMES, "arm": TARGET_NAMES}.get(look, ())
-    return names[code] if 0 <= code < len(names) else f"type{NO_BREAK}{code}"
-
-
-def task_icon(look: Look, code: int) -> str:
-    """Returns a small picture of the true task with this code; empty where there is none."""
-    if look not in ("maze", "arm") or code < 0:
-        return ""
-    shape = glyph(code) if look == "maze" else tag("circle", r=0.8, fill=COLORS[code % len(COLORS)])
-    return tag("svg", shape, view_box="-1.1 -1.1 2.2 2.2", class_="icon", aria_hidden="true")
-
-
 def task_label(look: Look, code: int) -> str:
-    """Returns the picture and the name of a true task."""
-    return task_icon(look, code) + text(task_name(look, code))
+    """Draws the picture, if there is one, and the name of the true task with this code; nothing if it is unknown."""
+    if code < 0:
+        return ""
+    names, icon = {"maze": OBJECT_NAMES, "arm": TARGET_NAMES}.get(look, ()), ""
+    if names:
+        shape = glyph(code) if look == "maze" else tag("circle", r=0.8, fill=COLORS[code % len(COLORS)])
+        icon = tag("svg", shape, view_box="-1.1 -1.1 2.2 2.2", class_="icon", aria_hidden="true")
+    return icon + tag("span", text(names[code] if code < len(names) else f"type{NO_BREAK}{code}"))
 
 
 def glyph(kind: int) -> str:

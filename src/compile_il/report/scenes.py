@@ -1,21 +1,37 @@
-"""Draws the scene of one demonstration, colored by skill: mazes and arms, images as a film, vectors as charts."""
+"""Draws one demonstration, colored by skill: its scene (maze, arm, film, strip or charts), and a timeline below.
+
+Marks along time are SVG that stretches with the page; numbers and names are HTML on top of it, so that they never do.
+"""
 
 import base64
 import io
+import itertools
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
 from numpy.typing import NDArray
 
-from compile_il.data import Demonstration
-from compile_il.report.markup import count, drawing, points, tag, text
-from compile_il.report.runs import Look, Run, few_runs, glyph
+from compile_il.data import Demonstration, Demonstrations
+from compile_il.data.segments import Segments
+from compile_il.report.markup import count, drawing, number, per_cent, points, tag, text
+from compile_il.report.runs import (
+    MAX_COLUMNS,
+    Look,
+    Run,
+    action_name,
+    column_edges,
+    few_runs,
+    glyph,
+    segment_runs,
+    task_label,
+    true_runs,
+)
 from compile_il.worlds.drawing import COLORS, arm_joints, player_cells
 from compile_il.worlds.reacher import LINK_LENGTH, TARGET_RADIUS
 
-LANES, LANE_WIDTH = (0, 1, -1, 2, -2), 0.1
-"""Lanes that paths of segments take in turn, and their width in cells: where segments share cells, they run side by
-side, as the lines of a city's underground do on its map."""
+LANES = (0, 0.1, -0.1, 0.2, -0.2)
+"""Distances from the middle of a cell at which paths of segments run in turn, so that none hides another."""
 MAX_SEGMENTS, MAX_PATH_POINTS = 40, 400
 """Most segments drawn in a maze or of an arm, and most points of one."""
 MAX_PICTURES, FEW_PICTURES = 9, 4
@@ -27,27 +43,21 @@ MAX_LINES, MAX_LINE_POINTS, MAX_SYMBOLS = 6, 240, 64
 
 def draw_scene(demo: Demonstration, runs: list[Run], look: Look) -> str:
     """Draws what happens in a demonstration, in the way that suits it, for the left side of a card."""
-    course = ", then ".join(f"skill {run.code}" for run in runs[:12]) + (" and so on" if len(runs) > 12 else "")
-    label = f"Scene of {count(len(demo), 'step')}, {count(len(runs), 'segment')}: {course}"
-    match look:
-        case "maze":
-            return _draw_maze(demo, runs, label)
-        case "arm":
-            return _draw_arm(demo, runs, label)
-        case "image":
-            return draw_film(demo, runs)
-        case "strip":
-            return _draw_strip(demo, runs)
-        case "lines":
-            return _draw_lines(demo, runs)
+    draw = {"maze": _draw_maze, "arm": _draw_arm, "image": draw_film, "strip": _draw_strip, "lines": _draw_lines}[look]
+    return draw(demo, runs)
+
+
+def _board(width: float, height: float, runs: list[Run], *inner: str, class_: str) -> str:
+    skills = ", ".join(str(run.code) for run in runs[:12]) + (", …" if len(runs) > 12 else "")
+    return drawing(width, height, *inner, label=f"{count(len(runs), 'segment')}, skills {skills}", class_=class_)
 
 
 def _note(words: str) -> str:
     return tag("p", words, class_="note")
 
 
-def _draw_maze(demo: Demonstration, runs: list[Run], label: str) -> str:
-    """Draws walls, objects and the player as they were at first, and the path since."""
+def _draw_maze(demo: Demonstration, runs: list[Run]) -> str:
+    """Draws walls, objects and the player at the first step, and the path of each segment."""
     first = demo.observations[0]
     walls = [
         tag("rect", x=column + 0.04, y=row + 0.04, width=0.92, height=0.92, rx=0.16)
@@ -59,32 +69,24 @@ def _draw_maze(demo: Demonstration, runs: list[Run], label: str) -> str:
     ]
     cells = player_cells(demo.observations)[:, ::-1] + 0.5
     x, y = cells[0].tolist()
-    eyes = [tag("circle", cx=x + shift, cy=y - 0.06, r=0.05, class_="eye") for shift in (-0.1, 0.1)]
-    player = tag("g", tag("circle", cx=x, cy=y, r=0.3), *eyes, class_="player")
+    player = tag("g", tag("circle", cx=x, cy=y, r=0.3), class_="player")
     ways, ends = [], []
     for order, run in enumerate(runs[:MAX_SEGMENTS]):
-        path = cells[run.start : run.end + 1]
-        if len(path) > 2:  # the points in the middle of straight pieces are left out
-            steps = np.diff(path, axis=0)
-            path = path[[True, *(steps[1:] != steps[:-1]).any(axis=1), True]]
-        path = path[:MAX_PATH_POINTS] + LANE_WIDTH * LANES[order % len(LANES)]
+        path = cells[run.start : run.end + 1][:MAX_PATH_POINTS] + LANES[order % len(LANES)]
         ways.append(tag("polyline", points=points(path), class_=f"way k{run.code}"))
         column, row = cells[run.end].astype(int)
         # The number moves aside where it would hide an object.
-        ends.append(_end_of(run, path[-1] + (0.34 if first[row, column, :-2].any() else 0.0), 0.38))
+        ends.append(_draw_end(run, path[-1] + (0.34 if first[row, column, :-2].any() else 0.0), 0.38))
     num_rows, num_columns, _ = first.shape
     floor = tag("rect", width=num_columns, height=num_rows, class_="floor")
     inner = [floor, tag("g", *walls, class_="walls"), *ways, tag("g", *things, class_="things"), player, *ends]
-    # Of a border of walls one half is enough to see it.
-    cut = 0.5 if first[[0, -1], :, -2].all() and first[:, [0, -1], -2].all() else 0.0
-    scene = tag("g", *inner, transform=f"translate({-cut} {-cut})")
-    return drawing(num_columns - 2 * cut, num_rows - 2 * cut, scene, label=label, class_="board")
+    return _board(num_columns, num_rows, runs, *inner, class_="board")
 
 
-def _draw_arm(demo: Demonstration, runs: list[Run], label: str) -> str:
-    """Draws targets, the trail of the tip, and the arm where it ended; lengths in hundredths of the world's unit."""
-    reach = 2 * LINK_LENGTH
-    side = 200 * reach * 1.05
+def _draw_arm(demo: Demonstration, runs: list[Run]) -> str:
+    """Draws targets, the trail of the tip, and the arm at the last step; lengths in hundredths of the world's unit."""
+    reach = 200 * LINK_LENGTH
+    side = 2.1 * reach
 
     def place(xy: NDArray[np.floating]) -> NDArray[np.floating]:
         return side / 2 + 100 * xy * np.array([1, -1])
@@ -101,16 +103,16 @@ def _draw_arm(demo: Demonstration, runs: list[Run], label: str) -> str:
     for run in runs[:MAX_SEGMENTS]:
         times = np.unique([*range(run.start, run.end, stride), run.end])
         ways.append(tag("polyline", points=points(tips[times]), class_=f"way k{run.code}"))
-        ends.append(_end_of(run, tips[run.end], 1.75))
-    start = tag("circle", cx=float(tips[0, 0]), cy=float(tips[0, 1]), r=0.7, class_="start")
+        ends.append(_draw_end(run, tips[run.end], 1.75))
+    start = tag("circle", cx=tips[0, 0], cy=tips[0, 1], r=0.7, class_="start")
     arm = tag("polyline", points=points(joints[-1]), class_="arm")
-    floor = tag("circle", cx=side / 2, cy=side / 2, r=100 * reach, class_="floor")
+    floor = tag("circle", cx=side / 2, cy=side / 2, r=reach, class_="floor")
     inner = [floor, tag("g", *targets, class_="targets"), arm, tag("g", *ways, class_="trail"), start, *ends]
-    return drawing(side, side, *inner, label=label, class_="round board")
+    return _board(side, side, runs, *inner, class_="round board")
 
 
-def _end_of(run: Run, place: NDArray[np.floating], radius: float) -> str:
-    """Draws the end of a segment: a dot that bears the skill's number."""
+def _draw_end(run: Run, place: NDArray[np.floating], radius: float) -> str:
+    """Draws the end of a segment as a dot with the skill's number."""
     x, y = place.tolist()
     dot = tag("circle", cx=x, cy=y, r=radius, class_="fill")
     digits = tag("text", str(run.code), x=x, y=y, dy=".35em", font_size=1.25 * radius, class_="on")
@@ -119,29 +121,27 @@ def _end_of(run: Run, place: NDArray[np.floating], radius: float) -> str:
 
 
 def draw_film(demo: Demonstration, runs: list[Run]) -> str:
-    """Draws pictures over the color of the skill that has just ended; channels that are no colors, as a grey mean."""
+    """Draws the first frame and those where segments end, each over the color of the skill that ends there."""
     from matplotlib.image import imsave
 
     shown = runs[: MAX_PICTURES - 1]
-    steps = [0, *(run.end for run in shown)]
+    steps, colors = [0, *(run.end for run in shown)], ["", *(f" k{run.code}" for run in shown)]
     frames = []
-    for step, color, pixels in zip(
-        steps, ["", *(f" k{run.code}" for run in shown)], _pixels(demo.observations[steps]), strict=True
-    ):
+    for step, color, pixels in zip(steps, colors, _pixels(demo.observations[steps]), strict=True):
         imsave(file := io.BytesIO(), pixels, format="png")
         address = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
         image = tag("img", src=address, alt=f"Observation at step {step}")
         frames.append(tag("figure", image, tag("figcaption", text(step)), class_=f"frame{color}"))
-    words = "What is seen at the first step, and where each segment ends"
+    words = "Observations at the first step, and where each segment ends"
     words += f": the first {len(shown)} of {len(runs)}" if len(shown) < len(runs) else ""
     words += "; mean of the channels" if demo.observations.shape[-1] not in (1, 3, 4) else ""
     return tag("div", *frames, class_="film few" if len(frames) <= FEW_PICTURES else "film") + _note(words)
 
 
 def _pixels(frames: Shaped[np.ndarray, "N H W C"]) -> UInt8[np.ndarray, "N h w 3"]:
-    """Returns pixels in bytes: values in bytes, or between 0 and 1, as those of an image; others from dark to light.
+    """Returns colored pixels where there are 3 or 4 channels, of which the fourth is opacity, else their mean in grey.
 
-    Three channels are red, green and blue, of four the last one says how opaque they are.
+    Values between 0 and 1 or between 0 and 255 are those of an image; others are scaled from darkest to lightest.
     """
     colored = frames.shape[-1] in (3, 4)
     values = frames[..., :3] if colored else frames.mean(axis=-1, keepdims=True, dtype=float)
@@ -200,3 +200,57 @@ def _line_chart(values: NDArray[np.floating], runs: list[Run], name: str) -> str
     inner = [tag("title", text(label)), *pieces]
     chart = drawing(max(len(values) - 1, 1), 1, *inner, label=label, class_="spark", stretched=True)
     return tag("div", tag("span", text(name), class_="name"), chart, class_="component")
+
+
+def draw_timeline(segments: Segments, demos: Demonstrations, index: int, look: Look) -> str:
+    """Draws probabilities of boundaries, skills and true tasks over one axis of time, with a tooltip for each step."""
+    runs, truth, probs = segment_runs(segments, index), true_runs(demos, index), segments.boundary_probs[index]
+    length = len(probs)
+    # Starts of segments that are chosen and not true, or true and not chosen.
+    stray = set() if truth is None else {run.start for run in runs} ^ {run.start for run in truth}
+
+    def bands(runs: list[Run], draw: Callable[[Run], str], color: str = "") -> str:
+        drawn = []
+        for run in few_runs(runs):
+            place = f"left:{number(100 * run.start / length)}%;width:{number(100 * (run.end - run.start) / length)}%"
+            classes = f"band{color.format(run.code)}{' stray' if run.start in stray else ''}"
+            drawn.append(tag("div", draw(run), class_=classes, style=place))
+        return "".join(drawn)
+
+    rows = [("boundary probability", "probs", _draw_probs(runs, probs))]
+    rows.append(("skills", "inferred", bands(runs, lambda run: tag("b", str(run.code)), " k{}")))
+    if truth is not None:
+        rows.append(("true tasks", "true", bands(truth, lambda run: task_label(look, run.code))))
+    named = [
+        tag("div", name, class_="row-name") + tag("div", inner, class_=f"row {kind}") for name, kind, inner in rows
+    ]
+    axis = tag("div", tag("span", "0"), tag("span", text(count(length, "step"))), class_="axis")
+
+    # Invisible columns over all rows have tooltips.
+    starts, actions, columns = [run.start for run in runs], demos[index].actions, []
+    for start, end in itertools.pairwise(column_edges(length).tolist()):
+        skill = runs[int(np.searchsorted(starts, start, side="right")) - 1].code
+        p = per_cent(float(probs[start:end].max()))
+        words = f"steps {start} to {end - 1} · skill {skill} · boundary up to {p}"
+        if end - start == 1:
+            words = f"step {start} · action {action_name(demos, look, actions[start])} · skill {skill} · boundary {p}"
+        columns.append(tag("rect", tag("title", text(words)), x=start, width=end - start, height=1))
+    hits = drawing(length, 1, *columns, class_="hits", stretched=True)
+    return tag("div", *named, axis, hits, class_="timeline")
+
+
+def _draw_probs(runs: list[Run], probs: NDArray[np.floating]) -> str:
+    """Draws a bar per column, as high as the highest probability in it, and thin lines at the chosen boundaries."""
+    length, edges = len(probs), column_edges(len(probs))
+    columns = np.stack([edges[:-1], np.diff(edges), np.maximum.reduceat(probs, edges[:-1])], axis=1).tolist()
+    bars = [
+        # A bar begins at its step, which is where the segment would begin, and is never too thin to be seen.
+        tag("rect", x=start, y=1 - p, width=max(0.42 * width, length / 400), height=p)
+        for start, width, p in columns
+        if p >= 0.004
+    ]
+    # Where there are more ticks than columns they would only make a grey area.
+    ticked = runs[1:] if len(runs) <= MAX_COLUMNS else []
+    ticks = [tag("line", x1=run.start, x2=run.start, y1=0, y2=1, class_="tick") for run in ticked]
+    label = f"Boundaries: {', '.join(str(run.start) for run in runs[1:13]) or 'none'}{', …' if len(runs) > 13 else ''}"
+    return drawing(length, 1, *ticks, *bars, label=label, class_="bars", stretched=True)
