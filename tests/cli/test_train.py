@@ -68,7 +68,7 @@ def test_what_cannot_be_resumed(
     assert "num_skills=2, and this has num_skills=3" in refuses(
         train(symbols, run, "--resume", "--num-skills", "3"), capsys
     )
-    assert "this asks for 1: ask for as many" in refuses(
+    assert "num_iterations=2, and this has num_iterations=1" in refuses(
         train(symbols, run, "--resume", "--num-iterations", "1"), capsys
     )
     assert "holds no run to resume" in refuses(train(symbols, tmp_path / "new", "--resume"), capsys)
@@ -77,7 +77,7 @@ def test_what_cannot_be_resumed(
     assert "cannot be written to" in refuses(train(symbols, symbols / "run"), capsys)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     (run / "run.json").write_text("{")
-    assert "run.json cannot be read" in refuses(train(symbols, run, "--resume"), capsys)
+    assert "run.json is damaged" in refuses(train(symbols, run, "--resume"), capsys)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     ("count", "message"),
     [
-        ("foo", r"count is 'foo': use \"true\" .*, \"unknown\" .*, a number, or a list"),
+        ("foo", r"count is 'foo': give a whole number"),
         (2.5, r"count is 2\.5: give a whole number, or one for each of the 16 demonstrations"),
         (True, r"count is True: give a whole number"),
         ([3, 3], r"count is \[3, 3\], with 2 entries: give a whole number, or one for each of the 16 demonstrations"),
@@ -53,9 +53,7 @@ def test_what_is_no_count_is_refused_first(count: Any, message: str, model: cil.
 
 
 def test_another_world_is_refused_after_one_demonstration(model: cil.Model, made: list[int]) -> None:
-    with pytest.raises(
-        DemonstrationError, match=r"differ from those the model was trained on: shape \(32,\) and not \(0,\)"
-    ):
+    with pytest.raises(DemonstrationError, match=r"have vector 32 .*, and those of training had no states"):
         cil.evaluate(model, "reacher", num_demos=16)
     assert made == [1]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from compile_il.config import MissingExtraError
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.segment_counts import broadcast_counts
-from compile_il.evaluation.evaluate import Evaluation, label_fields, true_counts
+from compile_il.evaluation.evaluate import Evaluation, label_scores, true_counts
 from compile_il.evaluation.metrics import score_boundaries, true_boundaries
 
 
@@ -71,7 +71,7 @@ def import_baseline_library(name: str) -> Any:
 def evaluate_cuts(cuts: Cuts, demos: Demonstrations) -> Evaluation:
     """Scores a baseline's segmentation as those of models, but for acting."""
     scores = score_boundaries(cuts.boundaries, true_boundaries(demos))
-    labels = {} if cuts.labels is None else label_fields(cuts.labels, demos)
+    labels = {} if cuts.labels is None else label_scores(cuts.labels, demos)
     return Evaluation(*scores, reconstruction=None, exact_match=None, online=None, **labels)
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from compile_il.data import DemonstrationError, Demonstrations
-from compile_il.data.spaces import Space, check_numbering, space_of
+from compile_il.data.spaces import Space, check_numbering, check_space, space_of
 
 Reads = Literal["states", "actions", "both"]
 
@@ -78,20 +78,13 @@ class Features:
 
     def __call__(self, demos: Demonstrations) -> list[Float[np.ndarray, "T columns"]]:
         """Returns for each demonstration the vectors of its steps."""
-        theirs, ours = space_of(demos), self.space
-        names = ("observation_kind", "observation_shape", "num_actions", "action_dim")
-        alike = all(getattr(theirs, name) == getattr(ours, name) for name in names)
-        if not alike or theirs.num_symbols > ours.num_symbols:  # a symbol fewer is no other space
-            raise DemonstrationError(
-                "These demonstrations have other observations or actions than those that the baseline was fitted to: "
-                "use demonstrations from the same spaces."
-            )
-        parts = []
+        space, parts = self.space, []
+        check_space(demos, space)
         if self.view.reads != "actions":
-            states = (_flat_states(frames[:-1], ours, self.view.relative) for frames in demos.observations)
+            states = (_flat_states(frames[:-1], space, self.view.relative) for frames in demos.observations)
             parts.append([_scale(rows, self.state_scaling) @ self.components for rows in states])
         if self.view.reads != "states":
-            parts.append([_scale(_flat_actions(actions, ours), self.action_scaling) for actions in demos.actions])
+            parts.append([_scale(_flat_actions(actions, space), self.action_scaling) for actions in demos.actions])
         return [np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)]
 
 
@@ -111,12 +104,8 @@ def _components(rows: NDArray[np.float64], num_components: int) -> Float[np.ndar
     if num_columns <= num_components:
         return np.eye(num_columns)
     rows = rows - rows.mean(axis=0)
-    if num_columns > num_rows:
-        _, sizes, transposed = np.linalg.svd(rows, full_matrices=False)
-        spreads, directions = sizes / np.sqrt(num_rows), transposed.T
-    else:  # the same, many times faster where rows are many
-        variances, vectors = np.linalg.eigh(rows.T @ rows / num_rows)
-        spreads, directions = np.sqrt(np.maximum(variances[::-1], 0.0)), vectors[:, ::-1]
+    variances, vectors = np.linalg.eigh(rows.T @ rows / num_rows)
+    spreads, directions = np.sqrt(np.maximum(variances[::-1], 0.0)), vectors[:, ::-1]
     kept = min(num_components, int(np.sum(spreads > _LEAST_SPREAD * spreads[0])))
     return directions[:, :kept] / spreads[:kept]
 

@@ -31,6 +31,7 @@ from compile_il.baselines.base import Cuts, counts_of, strongest
 from compile_il.config import Config
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
+from compile_il.data.spaces import check_space
 from compile_il.inference.exact.skills import ExactSkills
 from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
@@ -98,7 +99,7 @@ class SurprisalCuts:
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into a number of segments, where actions have the least probability."""
         counts = counts_of(demos, num_segments)
-        self.model.check_spaces(demos)
+        check_space(demos, self.model.skills.space)
         pairs = zip(self.log_probs(demos), counts, strict=True)
         return Cuts([strongest(-log_probs, count - 1) for log_probs, count in pairs], None)
 

@@ -58,7 +58,7 @@ class Segment(ModelOptions):
         """Checks first what can go wrong, then segments, then writes."""
         from compile_il.data import Demonstrations
         from compile_il.data.files import check_target, write_atomically
-        from compile_il.evaluation.evaluate import label_fields, score_model, true_counts
+        from compile_il.evaluation.evaluate import label_scores, score_model, true_counts
         from compile_il.evaluation.metrics import score
         from compile_il.model.files import load
 
@@ -78,7 +78,7 @@ class Segment(ModelOptions):
         say(console, "{} of true boundaries hit, F1 {}, number of segments right in {}".format(*shares))
         # Agreement says nothing of skills that labels give.
         if not labelled and truth.codes is not None and model.config.codes == "categorical":
-            agree = label_fields(segments.labels, demos)
+            agree = label_scores(segments.labels, demos)
             shares = [f"{100 * agree[name]:.1f} %" for name in ("agreement", "agreement_by_chance")]
             say(console, "skills agree with true codes in {} of steps, and by chance in {}".format(*shares))
         trained, true = model.resolved.num_segments, true_counts(demos)

@@ -95,6 +95,26 @@ def space_of(demos: Demonstrations) -> Space:
     )
 
 
+def describe_space(space: Space) -> str:
+    """Describes observations and actions in a few words."""
+    shape = "x".join(map(str, space.observation_shape))
+    special = {(): f"{space.num_symbols} symbols", (0,): "no states"}
+    observations = special.get(space.observation_shape, f"{space.observation_kind} {shape} observations")
+    actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
+    return f"{observations}, {actions} actions"
+
+
+def check_space(demos: Demonstrations, space: Space) -> None:
+    """Refuses demonstrations in other spaces than that of training, where fewer symbols are no other space."""
+    given = space_of(demos)
+    names = ("observation_kind", "observation_shape", "num_actions", "action_dim")
+    if any(getattr(given, name) != getattr(space, name) for name in names) or given.num_symbols > space.num_symbols:
+        raise DemonstrationError(
+            f"These demonstrations have {describe_space(given)}, and those of training had {describe_space(space)}: "
+            "use demonstrations from the same spaces, or train on these."
+        )
+
+
 def scaling_of(demos: Demonstrations) -> Scaling:
     """Measures demonstrations; see `Scaling`."""
     nothing = np.zeros((0,), np.float32)

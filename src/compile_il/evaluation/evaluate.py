@@ -9,6 +9,7 @@ from compile_il.config import TEST_SEED, Best, Decoder
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.segment_counts import whole_counts
 from compile_il.data.segments import Segments
+from compile_il.data.spaces import check_space
 from compile_il.evaluation.execute import reconstruct, repeat_first, run_all
 from compile_il.evaluation.metrics import Labels, Scores, score, score_labels, step_labels, true_boundaries
 from compile_il.model.model import Model, SegmentCount
@@ -68,34 +69,24 @@ def evaluate(
             f"A model is needed, and this is a {type(model).__name__}: read one with cil.load(folder)."
         )
     model.choose_decoder(decoder, best)
+    if not (count is None or (isinstance(count, str) and count in ("true", "unknown"))):
+        counts: Any = count
+        whole_counts(counts, len(world) if isinstance(world, Demonstrations) else num_demos, name="count")
     if isinstance(world, Demonstrations):
         if num_tasks is not None:
             raise DemonstrationError("num_tasks is for worlds, and these are demonstrations: leave it out.")
-        _check_count(count, len(world))
         true_boundaries(world)
         demos = world.with_labels()
     else:
-        _check_count(count, num_demos)
         world = make_world(world) if isinstance(world, str) else world
         if num_tasks is not None:
             world = with_num_tasks(world, num_tasks)
-        model.check_spaces(demonstrate(world, num_demos=1, seed=seed))
+        check_space(demonstrate(world, num_demos=1, seed=seed), model.skills.space)
         demos = demonstrate(world, num_demos=num_demos, seed=seed)
     num_segments = true_counts(demos) if isinstance(count, str) and count == "true" else count
     segments = model.segment(demos, num_segments, decoder=decoder, best=best)
     scores = evaluate_segments(model, segments, demos)
     return scores._replace(online=_online(model, world, segments, seed)) if hasattr(world, "step") else scores
-
-
-def _check_count(count: SegmentCount | Literal["true"], num_demos: int) -> None:
-    """Refuses what is no number of segments, before demonstrations are made."""
-    if isinstance(count, str) and count not in ("true", "unknown"):
-        raise DemonstrationError(
-            f'count is {count!r}: use "true" for as many segments as there are, "unknown" to find their number too, a '
-            "number, or a list with one for each demonstration."
-        )
-    if count is not None and not isinstance(count, str):
-        whole_counts(count, num_demos, name="count")
 
 
 def true_counts(demos: Demonstrations) -> list[int]:
@@ -111,17 +102,12 @@ def evaluate_segments(model: Model, segments: Segments, demos: Demonstrations) -
         reconstruction=repeated and repeated.accuracy,
         exact_match=repeated and repeated.exact_match,
         online=None,
-        **({} if model.config.codes == "gaussian" else label_fields(segments.labels, demos)),
+        **({} if model.config.codes == "gaussian" else label_scores(segments.labels, demos)),
     )
 
 
-def label_fields(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """Returns those of `label_scores` that are fields of an `Evaluation`."""
-    return {name: value for name, value in label_scores(labels, demos).items() if name in Evaluation._fields}
-
-
 def label_scores(labels: Labels, demos: Demonstrations) -> dict[str, float]:
-    """Scores how skills agree with the things that tasks are about, by name; empty without the truth about these."""
+    """Scores how skills agree with true codes, as fields of `Evaluation`; empty without true codes."""
     truth = demos.truth
     if truth.boundaries is None or truth.codes is None:
         return {}
@@ -135,15 +121,6 @@ def _online(model: Model, world: Any, segments: Segments, seed: int) -> float:
     return float(np.mean(run_all(model.skills, world, levels, jnp.asarray(codes), jnp.asarray(counts))))
 
 
-def score_model(
-    model: Model,
-    demos: Demonstrations,
-    num_segments: SegmentCount = None,
-    *,
-    decoder: Decoder | None = None,
-    best: Best | None = None,
-    max_segments: int | None = None,
-) -> Scores:
-    """Scores a model's segmentation without labels of demonstrations with known truth, as `Model.segment` is called."""
-    plain = demos.with_labels()
-    return score(model.segment(plain, num_segments, decoder=decoder, best=best, max_segments=max_segments), demos)
+def score_model(model: Model, demos: Demonstrations, num_segments: SegmentCount = None, **options: Any) -> Scores:
+    """Scores the boundaries that `Model.segment`, with the same arguments, finds without the labels."""
+    return score(model.segment(demos.with_labels(), num_segments, **options), demos)

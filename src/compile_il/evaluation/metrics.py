@@ -56,7 +56,7 @@ def score_boundaries(predicted: Boundaries, true: Boundaries) -> Scores:
         boundary_accuracy=boundary_accuracy(predicted, true),
         f1=boundary_f1(predicted, true),
         f1_tolerance_1=boundary_f1(predicted, true, tolerance=1),
-        count_accuracy=float(np.mean([len(p) == len(t) for p, t in _boundary_pairs(predicted, true)])),
+        count_accuracy=float(np.mean([len(p) == len(t) for p, t in _pairs(predicted, true, "boundaries")])),
     )
 
 
@@ -65,7 +65,7 @@ def boundary_accuracy(predicted: Boundaries, true: Boundaries) -> float:
 
     It is 1 if there is no true boundary, however many are predicted: precision and `count_accuracy` are for those.
     """
-    pairs = _boundary_pairs(predicted, true)
+    pairs = _pairs(predicted, true, "boundaries")
     hits = sum(int(np.sum(p[: len(t)] == t[: len(p)])) for p, t in pairs)
     num_true = sum(len(t) for _, t in pairs)
     return hits / num_true if num_true else 1.0
@@ -80,7 +80,7 @@ def boundary_f1(predicted: Boundaries, true: Boundaries, tolerance: int = 0) -> 
     Deviation: the paper counts predictions at the very end in precision, behind which segments are empty. Here empty
     segments are left out before anything is scored, so that methods without them are scored alike.
     """
-    pairs = [(np.unique(p), np.unique(t)) for p, t in _boundary_pairs(predicted, true)]
+    pairs = [(np.unique(p), np.unique(t)) for p, t in _pairs(predicted, true, "boundaries")]
     near = [np.abs(p[:, None] - t[None, :]) <= tolerance for p, t in pairs]
     num_predicted, num_true = sum(len(p) for p, _ in pairs), sum(len(t) for _, t in pairs)
     if num_predicted == 0 or num_true == 0:
@@ -90,35 +90,32 @@ def boundary_f1(predicted: Boundaries, true: Boundaries, tolerance: int = 0) -> 
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def _boundary_pairs(predicted: Boundaries, true: Boundaries) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    return list(zip(*_whole_lists(predicted, true, "boundaries"), strict=True))
+_Pairs = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Predicted and true boundaries, or labels, of each demonstration."""
 
 
-def _whole_lists(
-    predicted: Sequence[Any], true: Sequence[Any], name: str
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Returns predicted and true lists of the same demonstrations as int64; refuses all but flat whole numbers."""
+def _pairs(predicted: Sequence[Any], true: Sequence[Any], name: str) -> _Pairs:
+    """Pairs the lists of the same demonstrations; refuses all but flat lists of whole numbers."""
     if len(predicted) != len(true) or not len(true):
         raise ValueError(
             f"There are {name} of {len(predicted)} and of {len(true)} demonstrations: give both of the same."
         )
-    sides = [[np.asarray(values) for values in side] for side in (predicted, true)]
-    for i, values in (entry for side in sides for entry in enumerate(side)):
+    pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(predicted, true, strict=True)]
+    for i, values in ((i, values) for i, pair in enumerate(pairs) for values in pair):
         if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
             raise ValueError(
                 f"The {name} of demonstration {i} are {values.dtype} of shape {values.shape}, not a list of whole "
                 "numbers (Gaussian codes are no labels)."
             )
-    ours, theirs = ([values.astype(np.int64) for values in side] for side in sides)
-    return ours, theirs
+    return [(one.astype(np.int64), other.astype(np.int64)) for one, other in pairs]
 
 
 class LabelScores(NamedTuple):
     """Scores of how well skills agree with task types, between 0 and 1, however skills are numbered.
 
-    All but `nmi` match skills one to one with task types, as for `agreement`. Segmental F1 is that of whole segments
-    that overlap by 10, 25 or 50 % with one of the same type. Scores by chance are those of the same segments with
-    shuffled skills: they are far from zero where there are few types, or few demonstrations for many skills.
+    All but `nmi` match skills one to one with task types, as for `agreement`. Scores by chance are those of the same
+    segments with shuffled skills: they are far from zero where there are few types, or few demonstrations for many
+    skills.
     """
 
     agreement: float
@@ -127,9 +124,8 @@ class LabelScores(NamedTuple):
     """Normalised mutual information with task types; it forgives several skills for one type."""
     mean_iou: float
     """Mean over task types of steps in common over steps of either."""
-    segmental_f1_10: float
-    segmental_f1_25: float
     segmental_f1_50: float
+    """F1 of whole segments that overlap by 50 % with one of the same type."""
     agreement_by_chance: float
     nmi_by_chance: float
 
@@ -142,8 +138,6 @@ def score_labels(predicted: Labels, true: Labels) -> LabelScores:
         agreement=_share_equal(matched, true),
         nmi=normalised_mutual_information(predicted, true),
         mean_iou=mean_iou(matched, true),
-        segmental_f1_10=segmental_f1(matched, true, overlap=0.10),
-        segmental_f1_25=segmental_f1(matched, true, overlap=0.25),
         segmental_f1_50=segmental_f1(matched, true, overlap=0.50),
         agreement_by_chance=float(np.mean([_share_equal(match_labels(labels, true), true) for labels in shuffled])),
         nmi_by_chance=float(np.mean([normalised_mutual_information(labels, true) for labels in shuffled])),
@@ -176,18 +170,18 @@ def match_labels(predicted: Labels, true: Labels) -> Labels:
     """
     from scipy.optimize import linear_sum_assignment  # takes half a second, which most uses of the package need not pay
 
-    ours, theirs = _label_lists(predicted, true)
-    our_labels, their_labels, counts = _count_pairs(ours, theirs)
+    pairs = _label_pairs(predicted, true)
+    our_labels, their_labels, counts = _count_pairs(pairs)
     # Labels without a partner are numbered below every true label, so that none is right by chance.
     names = min(int(their_labels.min()), 0) - 1 - np.arange(len(our_labels))
     rows, columns = linear_sum_assignment(counts, maximize=True)
     names[rows] = their_labels[columns]
-    return [names[np.searchsorted(our_labels, part)] for part in ours]
+    return [names[np.searchsorted(our_labels, part)] for part, _ in pairs]
 
 
 def normalised_mutual_information(predicted: Labels, true: Labels) -> float:
     """Computes 2 I(predicted; true) / (H(predicted) + H(true)) over steps; 1 where either side has one label."""
-    _, _, counts = _count_pairs(*_label_lists(predicted, true))
+    _, _, counts = _count_pairs(_label_pairs(predicted, true))
     joint = counts / sum(map(len, true))
     entropies = _entropy(joint.sum(axis=1)) + _entropy(joint.sum(axis=0))
     if entropies == 0:
@@ -200,12 +194,11 @@ def _entropy(probs: NDArray[np.float64]) -> float:
     return float(-np.sum(positive * np.log(positive)))
 
 
-def _count_pairs(
-    predicted: list[NDArray[np.int64]], true: list[NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _count_pairs(pairs: _Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Returns the labels of either side, and the number of steps with each pair of them."""
-    ours, our_index = np.unique(np.concatenate(predicted), return_inverse=True)
-    theirs, their_index = np.unique(np.concatenate(true), return_inverse=True)
+    predicted, true = map(np.concatenate, zip(*pairs, strict=True))
+    ours, our_index = np.unique(predicted, return_inverse=True)
+    theirs, their_index = np.unique(true, return_inverse=True)
     counts = np.bincount(our_index * len(theirs) + their_index, minlength=len(ours) * len(theirs))
     return ours, theirs, counts.reshape(len(ours), len(theirs))
 
@@ -215,7 +208,7 @@ def mean_iou(predicted: Labels, true: Labels) -> float:
 
     Labels must have the same meaning on both sides; see `match_labels`.
     """
-    ours, theirs = map(np.concatenate, _label_lists(predicted, true))
+    ours, theirs = map(np.concatenate, zip(*_label_pairs(predicted, true), strict=True))
     masks = [(ours == label, theirs == label) for label in np.unique(theirs)]
     return float(np.mean([np.sum(a & b) / np.sum(a | b) for a, b in masks]))
 
@@ -232,19 +225,19 @@ def segmental_f1(predicted: Labels, true: Labels, overlap: float) -> float:
     """
     if not 0 < overlap <= 1:
         raise ValueError(f"overlap is {overlap}: use a share above 0 and up to 1, such as 0.5.")
-    ours, theirs = ([_runs(part) for part in parts] for parts in _label_lists(predicted, true))
-    hits = sum(_num_hits(p, t, overlap) for p, t in zip(ours, theirs, strict=True))
-    return 2 * hits / (sum(len(p.labels) for p in ours) + sum(len(t.labels) for t in theirs))
+    pairs = [(_runs(one), _runs(other)) for one, other in _label_pairs(predicted, true)]
+    hits = sum(_num_hits(one, other, overlap) for one, other in pairs)
+    return 2 * hits / sum(len(runs.labels) for pair in pairs for runs in pair)
 
 
-def _label_lists(predicted: Labels, true: Labels) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    ours, theirs = _whole_lists(predicted, true, "labels")
-    for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+def _label_pairs(predicted: Labels, true: Labels) -> _Pairs:
+    pairs = _pairs(predicted, true, "labels")
+    for i, (one, other) in enumerate(pairs):
         if len(one) != len(other) or not len(other):
             raise ValueError(
                 f"Demonstration {i} has {len(one)} predicted labels and {len(other)} true ones: give one for each step."
             )
-    return ours, theirs
+    return pairs
 
 
 class _Runs(NamedTuple):

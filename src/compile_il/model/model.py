@@ -19,6 +19,7 @@ from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
+from compile_il.data.spaces import check_space, describe_space
 from compile_il.inference.engines import DECODERS, engine_of
 from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.segment_scores import log_counts_of
@@ -57,15 +58,10 @@ class Model:
         return self.skills.expected_length(self.duration_rate)
 
     def __repr__(self) -> str:
-        space, config = self.skills.space, self.resolved
-        gaussian = config.codes == "gaussian"
-        skills = f"codes of {config.code_dim} numbers" if gaussian else f"{config.num_skills} skills"
-        observations = f"{space.observation_kind} {'x'.join(map(str, space.observation_shape))} observations"
-        special = {(): f"{space.num_symbols} symbols", (0,): "no states"}
-        observations = special.get(space.observation_shape, observations)
-        actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
+        config = self.resolved
+        skills = f"codes of {config.code_dim} numbers" if config.codes == "gaussian" else f"{config.num_skills} skills"
         segments = "any number of" if config.num_segments is None else config.num_segments
-        return f"Model({skills}, {segments} segments, {observations}, {actions} actions, {config.inference})"
+        return f"Model({skills}, {segments} segments, {describe_space(self.skills.space)}, {config.inference})"
 
     def segment(
         self,
@@ -137,7 +133,7 @@ class Model:
         """Returns log p(M) of each demonstration as a row; refuses demonstrations and arguments that do not fit."""
         if not isinstance(demos, Demonstrations):
             raise not_demonstrations(demos)
-        self.check_spaces(demos)
+        check_space(demos, self.skills.space)
         if demos.labels is not None:
             check_codes(demos.labels, self.resolved)
         engine, trained_with = DECODERS[decoder], self.resolved.num_segments
@@ -199,22 +195,6 @@ class Model:
 
         save_arrays(self.skills, describe(self), Path(folder), overwrite=overwrite)
         return Path(folder)
-
-    def check_spaces(self, demos: Demonstrations) -> None:
-        """Refuses demonstrations with other observation or action spaces than those the model was trained on."""
-        space = self.skills.space
-        mine = (space.observation_kind, space.observation_shape, space.num_actions, space.action_dim)
-        theirs = (demos.observation_kind, demos.observation_shape, demos.num_actions or 0, demos.action_dim or 0)
-        names = ("observations", "shape", "discrete actions", "width of actions")
-        differ = [f"{n} {a} and not {b}" for n, a, b in zip(names, theirs, mine, strict=True) if a != b]
-        if not differ and space.num_symbols:
-            largest = int(demos.storage.observations.values.max())
-            differ = [f"symbol {largest} and not 0 to {space.num_symbols - 1}"] * (largest >= space.num_symbols)
-        if differ:
-            raise DemonstrationError(
-                f"These demonstrations differ from those the model was trained on: {', '.join(differ)}. Use "
-                "demonstrations from the same spaces, or train another model."
-            )
 
 
 def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost) -> Segments:

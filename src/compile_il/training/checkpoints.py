@@ -15,9 +15,10 @@ from compile_il.model.files import ModelError, fill_shapes, load_arrays, save_ar
 FORMAT = 1
 """Version of the files, which goes up whenever older ones can no longer be read."""
 NUM_KEPT = 2
-"""Checkpoints of a run that are kept, older ones are deleted; the one before the last is for when that is damaged."""
+"""Number of checkpoints of a run that are kept, of which the older one serves if the last one is damaged."""
 
 State = TypeVar("State")
+"""All arrays that training goes on from: a tree of parameters, optimiser state and, for agents, environments."""
 
 
 class CheckpointError(CompileError):
@@ -33,7 +34,7 @@ class Checkpoint(NamedTuple, Generic[State]):
 
 
 class Checkpoints:
-    """The checkpoints of one run, in a folder of their own; what a killed run was writing there is deleted."""
+    """Saves and restores the checkpoints of one run in a folder; deletes what a killed run left unfinished there."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -8,7 +8,7 @@ losses are the same up to rounding. Several hosts run the same program each, and
 """
 
 import contextlib
-import json
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,16 +48,11 @@ def join_hosts(coordinator: str, *, num_hosts: int | None = None, host: int | No
     jax.distributed.initialize(coordinator, num_processes=num_hosts, process_id=host)
 
 
-def check_num_devices(num_devices: int | None) -> None:
-    """Refuses more devices than there are."""
-    if num_devices is not None and num_devices > (most := len(jax.devices())):
-        raise ConfigError(f"num_devices is {num_devices}, and there are {most}: use at most so many, or None.")
-
-
 def make_mesh(num_devices: int | None, batch_size: int) -> Mesh:
     """Makes the mesh of devices that share batches: so many on all hosts together, or the most with equal shares."""
-    check_num_devices(num_devices)
     devices = jax.devices()
+    if num_devices is not None and num_devices > len(devices):
+        raise ConfigError(f"num_devices is {num_devices}, and there are {len(devices)}: use at most so many, or None.")
     wanted = num_devices or len(devices)
     count = next(number for number in range(wanted, 0, -1) if batch_size % number == 0)
     if count != wanted and (num_devices is not None or jax.process_count() > 1):
@@ -127,35 +122,21 @@ def fail_together() -> Iterator[None]:
         raise
     if failed := hosts_where(False):
         raise HostError(
-            f"Training could not begin on {_in_words(failed)}: see the error there, fix it, and restart all hosts."
+            f"Training could not begin on host {', '.join(map(str, failed))}: see the error there, fix it, and restart "
+            "all hosts."
         )
 
 
 def check_same(values: dict[str, str]) -> None:
-    """Raises an error that names what differs, in all processes, unless all have the same values."""
+    """Raises an error in all processes, with each one's own values of what differs, unless all have the same."""
     if jax.process_count() == 1:
         return
-    text = np.frombuffer(json.dumps(values).encode(), np.uint8)
-    sizes = multihost_utils.process_allgather(np.array(len(text)))
-    rows = multihost_utils.process_allgather(np.pad(text, (0, sizes.max() - len(text))))
-    hosts = [json.loads(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
-    if differences := differences_in_words(hosts):
+    sums = np.array([zlib.crc32(value.encode()) for value in values.values()], np.uint32)
+    differ = np.ptp(multihost_utils.process_allgather(sums), axis=0) > 0
+    if differ.any():
+        pairs = zip(values.items(), differ, strict=True)
+        words = [f"{name} is {value} here" for (name, value), is_other in pairs if is_other]
         raise HostError(
-            f"Hosts that train together need the same data and settings, and these differ: {differences}. Start all "
-            "hosts again with the same."
+            f"Hosts that train together need the same data and settings, and these differ: {', '.join(words)}. Start "
+            "all hosts again with the same."
         )
-
-
-def differences_in_words(hosts: list[dict[str, str]]) -> str:
-    """Names what is not the same on all hosts, with each value and the hosts that have it."""
-    words = []
-    for name in dict.fromkeys(name for values in hosts for name in values):
-        given = [values.get(name, "missing") for values in hosts]
-        holders = {value: [host for host, other in enumerate(given) if other == value] for value in given}
-        if len(holders) > 1:
-            words.append(f"{name} is {' and '.join(f'{value} on {_in_words(on)}' for value, on in holders.items())}")
-    return "; ".join(words)
-
-
-def _in_words(hosts: list[int]) -> str:
-    return f"{'host' if len(hosts) == 1 else 'hosts'} {', '.join(map(str, hosts))}"

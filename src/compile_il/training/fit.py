@@ -65,7 +65,6 @@ def fit(
         if resume and out is None:
             raise ValueError("There is nothing to resume: give the folder of the run as out.")
         demos, config = attach_counts(demos, given_config(config), settings)
-        devices.check_num_devices(config.num_devices)  # before demonstrations are made
     if jax.process_count() > 1:  # to read all data takes a while
         given = {name: str(value) for name, value in config.to_json().items()}
         devices.check_same({"data": fingerprint(demos), "out": "None" if out is None else "a folder", **given})

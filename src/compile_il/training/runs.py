@@ -113,22 +113,16 @@ def _check_same(path: Path, config: Any, data: str) -> None:
     try:
         started = json.loads(path.read_bytes())
         if started.pop("sha256") != checksum(started):
-            raise ValueError("it does not hold what was written")
+            raise ValueError("its checksum is another one")
         before = type(config).from_json(started["settings"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged. Copy the folder again, or start "
-            "anew elsewhere."
-        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} is damaged: copy the folder again, or start anew in another one.") from error
     run = f"The run in {path.parent}"
     if started["data"] != data:
         raise RunError(f"{run} was started on {started['data']}, and this is {data}: give the same data.")
     for field in dataclasses.fields(config):
         old, new = getattr(before, field.name), getattr(config, field.name)
-        if field.name == "num_iterations":
-            if new < old:
-                raise RunError(f"{run} is to have {old} iterations, this asks for {new}: ask for as many or more.")
-        elif old != new:
+        if old != new and not (field.name == "num_iterations" and new > old):
             raise RunError(
                 f"{run} was started with {field.name}={old}, and this has {field.name}={new}: give the same settings "
                 "(more iterations may be asked for), or name another folder."

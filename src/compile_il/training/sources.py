@@ -128,14 +128,11 @@ def _check_supervision(world: World, sample: Demonstrations, config: Config) -> 
     """Refuses a world whose labels do not fit the settings."""
     if config.supervision == "none":
         return
-    if config.num_segments not in (None, world.num_tasks):
+    fewest, most = config.num_segments or 1, config.num_segments or config.max_segments
+    if not fewest <= world.num_tasks <= most:
+        name = "max_segments" if config.num_segments is None else "num_segments"
         raise DemonstrationError(
-            f"The world's lists have {world.num_tasks} tasks, and num_segments is {config.num_segments}: with "
-            "supervision they must be equal."
-        )
-    if config.num_segments is None and config.max_segments < world.num_tasks:
-        raise DemonstrationError(
-            f"The world's lists have {world.num_tasks} tasks, and max_segments is {config.max_segments}: raise it."
+            f"The world's lists have {world.num_tasks} tasks, and {name} is {most}: make it {world.num_tasks}."
         )
     last = max((int(codes.max(initial=-1)) for codes in sample.truth.codes or ()), default=0)
     if "z" in config.supervision and last >= config.num_codes:
