@@ -1,1 +1,1 @@
-"""Speed, measured; not part of the tests."""
+"""Measures speed; not part of the tests."""

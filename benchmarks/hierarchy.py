@@ -1,23 +1,23 @@
-"""Environment steps a second of reinforcement learning, learning included, and of the world alone.
+"""Measures environment steps a second of reinforcement learning, with learning and without, and of the world alone.
 
-    python -m benchmarks.hierarchy [--skills MODEL] [--half-precision] [--num-environments 4096] [--out FILE]
+    python -m benchmarks.hierarchy [--skills MODEL] [--half-precision] [--out FILE]
 
-Steps are low-level ones, those inside of skills counted. Iterations follow each other without waiting. Skills are
-those of a saved model, or untrained ones of the paper's sizes: they cost the same, but how long they run, and so how
-many decisions the learner sees, is up to chance. Acting alone is the same program without updates; the world alone
+Steps are low-level ones, those inside of skills counted. Iterations follow each other without waiting. Skills come from
+a saved model, or are untrained ones of the paper's sizes: they cost the same, but run for random numbers of steps, so
+that the learner sees other numbers of decisions. Acting alone is the same program without updates; the world alone
 makes steps with observations under random actions.
 """
 
-import argparse
 import dataclasses
 import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -32,16 +32,19 @@ from compile_il.rl.trainer import AgentTrainer, TrainerState
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import NUM_RL_STEPS, GridWorld
 
+NUM_MAPS, NUM_UNITS = 64, 128
+"""Feature maps and hidden units of untrained skills, as in the paper."""
+
 
 def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:
-    """Skills that have learned nothing."""
+    """Returns a model whose skills are untrained."""
     config = config.resolved()
     make = functools.partial(engine_of(config).make_skills, config, space_of(demos), scaling_of(demos))
     return cil.Model(eqx.filter_jit(make)(jax.random.key(0)), config, config, 3.0)
 
 
 def steps_a_second(step: Callable[[Any, int], tuple[Any, Any]], start: Any, repeats: int) -> tuple[float, Any]:
-    """The rate of many iterations in a row, and what the last one did; the first ones compile and warm up."""
+    """Returns the rate of many iterations in a row, and the last result; two iterations before them compile."""
     state, last = start, None
     for iteration in range(2):
         state, last = step(state, iteration)
@@ -55,7 +58,7 @@ def steps_a_second(step: Callable[[Any, int], tuple[Any, Any]], start: Any, repe
 
 
 def acting_alone(training: AgentTrainer) -> Callable[[TrainerState, int], tuple[TrainerState, Any]]:
-    """Iterations without the updates."""
+    """Returns a function that makes iterations without the updates."""
     config = training.config
     arrays, static = eqx.partition(training.env, eqx.is_array)
 
@@ -75,7 +78,7 @@ def acting_alone(training: AgentTrainer) -> Callable[[TrainerState, int], tuple[
 
 
 def measure(config: AgentConfig, world: GridWorld, model: cil.Model | None, repeats: int) -> dict[str, float]:
-    """Steps a second with learning and without, and how many steps a decision takes."""
+    """Returns steps a second with learning and without, and the mean number of steps of a decision."""
     training = AgentTrainer(config, world, model)
     learning, last = steps_a_second(training.step, training.start(), repeats)
     act = acting_alone(training)
@@ -94,7 +97,7 @@ def measure(config: AgentConfig, world: GridWorld, model: cil.Model | None, repe
 
 
 def world_alone(world: GridWorld, num_environments: int, num_steps: int, repeats: int) -> float:
-    """Steps a second with observations, under random actions."""
+    """Returns steps a second with observations, under random actions."""
     levels = draw_levels(world, jax.random.key(0), num_environments)
 
     def work() -> int:
@@ -104,58 +107,50 @@ def world_alone(world: GridWorld, num_environments: int, num_steps: int, repeats
     return rate(work, repeats)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--skills", type=Path, help="a saved model; by default untrained skills of both engines")
-    parser.add_argument("--agents", nargs="+", help="only these rows, such as low-level")
-    parser.add_argument("--num-environments", type=int, default=4096)
-    parser.add_argument("--num-ticks", type=int, default=AgentConfig.num_ticks)
-    parser.add_argument("--num-decisions", type=int)
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--num-levels", type=int, default=1 << 16)
-    parser.add_argument("--num-seeds", type=int, default=1)
-    parser.add_argument("--half-precision", action="store_true")
-    parser.add_argument("--skill-maps", type=int, default=64, help="feature maps of untrained skills")
-    parser.add_argument("--skill-units", type=int, default=128, help="hidden units of untrained skills")
-    parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    measurement = Measurement()
-    names = ("num_environments", "num_ticks", "num_decisions", "batch_size", "num_levels", "num_seeds")
-    config = AgentConfig(half_precision=options.half_precision, **{name: getattr(options, name) for name in names})
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Measure environment steps a second of each kind of agent."""
+
+    skills: Path | None = None
+    """Saved model with the skills; by default untrained skills of both engines."""
+    repeats: int = 30
+    """Number of timed iterations."""
+    out: Path | None = None
+    """Result file."""
+    config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
+
+
+def main(run: Run) -> None:
+    """Measures all agents and the world alone, prints a table, and writes the result file."""
+    measurement, config = Measurement(), run.config
     world = GridWorld(kind="pickup", num_tasks=5, reward="sparse", max_steps=NUM_RL_STEPS)
-    sizes = Config(num_maps=options.skill_maps, hidden_dim=options.skill_units)
     agents: dict[str, tuple[Any, cil.Model | None]] = {"low-level": ("low-level", None)}
-    if options.skills is not None:
-        agents["hierarchical"] = ("hierarchical", cil.load(options.skills))
+    if run.skills is not None:
+        agents["hierarchical"] = ("hierarchical", cil.load(run.skills))
     else:
-        demos = cil.demonstrate(world, num_demos=64)
-        relaxed = dataclasses.replace(sizes, inference="relaxed")
-        whole = dataclasses.replace(relaxed, num_skills=128, num_segments=1)
-        agents["hierarchical, exact"] = ("hierarchical", untrained(demos, sizes))
+        demos, exact = cil.demonstrate(world, num_demos=64), Config(num_maps=NUM_MAPS, hidden_dim=NUM_UNITS)
+        relaxed = dataclasses.replace(exact, inference="relaxed")
+        agents["hierarchical, exact"] = ("hierarchical", untrained(demos, exact))
         agents["hierarchical, relaxed"] = ("hierarchical", untrained(demos, relaxed))
+        whole = dataclasses.replace(relaxed, num_skills=128, num_segments=1)
         agents["bc"] = ("bc", untrained(demos, whole))
-    agents = {name: agent for name, agent in agents.items() if options.agents is None or name in options.agents}
     rows = {
-        name: measure(dataclasses.replace(config, agent=agent), world, model, options.repeats)
+        name: measure(dataclasses.replace(config, agent=agent), world, model, run.repeats)
         for name, (agent, model) in agents.items()
     }
-    alone = world_alone(world, config.num_environments * config.num_seeds, config.num_ticks, options.repeats)
+    alone = world_alone(world, config.num_environments * config.num_seeds, config.num_ticks, run.repeats)
     columns = next(iter(rows.values()))
     table = Table("environment steps a second", *columns, title=str(jax.devices()[0]))
     for name, row in rows.items():
         table.add_row(name, *(f"{value:,.0f}" if value > 100 else f"{value:.2f}" for value in row.values()))
     table.add_row("the world alone", f"{alone:,.0f}")
     Console().print(table)
-    if options.out:
-        skills = str(options.skills or f"untrained, {options.skill_maps} maps, {options.skill_units} units")
-        measurement.write(
-            options.out,
-            config=config.to_json() | {"skills": skills},
-            seeds=[config.seed],
-            figures={"agents": rows, "world alone": alone},
-        )
+    if run.out:
+        skills = str(run.skills or f"untrained, {NUM_MAPS} maps, {NUM_UNITS} units")
+        about = config.to_json() | {"skills": skills}
+        figures = {"agents": rows, "world alone": alone}
+        measurement.write(run.out, config=about, seeds=[config.seed], figures=figures)
 
 
 if __name__ == "__main__":
-    main()
+    main(tyro.cli(Run))

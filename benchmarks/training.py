@@ -1,23 +1,23 @@
-"""Where the time of one training step goes, at the paper's sizes.
+"""Measures the time of one training step and of its parts, at the paper's sizes.
 
-    python -m benchmarks.training [--inference relaxed] [--world grid-pickup] [--num-seeds 5] [--half-precision]
-        [--out FILE]
+    python -m benchmarks.training [--inference relaxed] [--seeds 5] [--half-precision] [--out FILE]
 
 Steps are timed as training makes them, one after the other without waiting, fresh demonstrations included; each other
-row is the median of several calls that are waited for. The floor is the arithmetic of the networks, forwards and
+row is the median of several calls, each waited for. The floor is the arithmetic of the networks, forwards and
 backwards, at the rate that a large matrix product reaches on the same device in the same precision and run.
 """
 
-import argparse
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -34,9 +34,11 @@ from compile_il.training.sources import TRAINING_STEPS, make_source
 from compile_il.training.trainer import Trainer
 from compile_il.worlds.demonstrate import draw_batch
 
+AT_PAPER_SIZES = Config(batch_size=256, hidden_dim=256, num_maps=64)
+
 
 def milliseconds(work: Callable[[], Any], repeats: int = 30) -> float:
-    """Median time of one call, after a first one that compiles."""
+    """Returns the median time of one call, after a first one that compiles."""
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
@@ -46,7 +48,7 @@ def milliseconds(work: Callable[[], Any], repeats: int = 30) -> float:
 
 
 def milliseconds_in_a_row(work: Callable[[], Any], warm_up: int, repeats: int) -> float:
-    """Time of one call among many that nobody waits for."""
+    """Returns the mean time of one call among many in a row, without waiting for each."""
     for _ in range(warm_up):
         last = work()
     jax.block_until_ready(last)
@@ -58,14 +60,14 @@ def milliseconds_in_a_row(work: Callable[[], Any], warm_up: int, repeats: int) -
 
 
 def matmul_rate(size: int, half_precision: bool) -> float:
-    """Floating-point operations a second of a large product."""
+    """Returns floating-point operations a second of a large matrix product."""
     a = jax.random.normal(jax.random.key(0), (size, size), jnp.bfloat16 if half_precision else jnp.float32)
     product = jax.jit(lambda a: a @ a)
     return 2 * size**3 / (milliseconds(lambda: product(a), 10) / 1e3)
 
 
 def network_operations(config: Config, num_frames: int, max_length: int) -> float:
-    """Multiplications and additions of the networks for a grid world, forwards (1) and backwards (2)."""
+    """Counts multiplications and additions of the networks for a grid world, forwards (1) and backwards (2)."""
     maps, hidden, skills, actions = config.num_maps, config.hidden_dim, config.num_skills, 8
     convolutions = 8 * 8 * 9 * 12 * maps + 6 * 6 * 9 * maps * maps + 36 * maps * hidden
     heads = skills * (hidden * hidden + hidden * actions)
@@ -80,26 +82,25 @@ def network_operations(config: Config, num_frames: int, max_length: int) -> floa
 
 
 class Parts(NamedTuple):
-    """Pieces of a step, each a function of stacked parameters and batches."""
+    """Parameters and batches of several seeds, with which parts of a step are timed."""
 
-    seeds: int
     skills_of: Callable[[Any], Any]
     stacked: Any
     batches: Any
 
     def gradient(self, loss: Callable[..., Any]) -> Callable[[], Any]:
-        """Backwards through a loss of the skills and a batch."""
+        """Returns a call of the gradient of a loss of the skills and a batch."""
         take = jax.jit(jax.vmap(jax.grad(lambda params, batch: loss(self.skills_of(params), batch))))
         return lambda: take(self.stacked, self.batches)
 
     def forwards(self, part: Callable[..., Any]) -> Callable[[], Any]:
-        """Forwards through a part of the model."""
+        """Returns a call of a part of the model."""
         run = jax.jit(jax.vmap(lambda params, batch: part(self.skills_of(params), batch)))
         return lambda: run(self.stacked, self.batches)
 
 
 def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
-    """The networks, and the sum over segmentations."""
+    """Returns calls of the networks, and of the sum over segmentations with its gradient."""
     model, log_count = trainer.models(trainer.start())[0], point_mass(3, 3)
     priors = make_priors(model.resolved, model.skills, model.duration_rate, trainer.source.max_length)
     networks = parts.forwards(
@@ -121,7 +122,7 @@ def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
 
 
 def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
-    """The networks that look at frames, the passes of recognition, and those of termination."""
+    """Returns calls of the networks of frames, of the recognition passes and of the termination passes."""
     num_segments = trainer.config.resolved().expected_segments
 
     def frames(skills: Any, batch: Any) -> Any:
@@ -152,7 +153,7 @@ def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]
 
 
 def measure(world_name: str, config: Config) -> dict[str, float]:
-    """Milliseconds of the whole step and of its parts."""
+    """Returns milliseconds of the whole step and of its parts."""
     source = make_source(world_name, config)
     assert source.world is not None
     if config.inference == "relaxed" and world_name.startswith("grid"):
@@ -181,7 +182,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
         return skills.in_half_precision() if config.half_precision else skills
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
-    parts = Parts(seeds, skills_of, stacked, draw(jax.random.key(1)))
+    parts = Parts(skills_of, stacked, draw(jax.random.key(1)))
     losses = engine_of(trainer.config.resolved()).make_losses(trainer.config.resolved(), trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
@@ -203,37 +204,34 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
     return times
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--world", default="grid-pickup")
-    parser.add_argument("--inference", choices=("exact", "relaxed"), default="exact")
-    parser.add_argument("--half-precision", action="store_true")
-    parser.add_argument("--num-seeds", type=int, nargs="+", default=[1, 5])
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--hidden-dim", type=int, default=256)
-    parser.add_argument("--num-maps", type=int, default=64)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    measurement = Measurement()
-    sizes = {
-        name: getattr(options, name) for name in ("inference", "batch_size", "hidden_dim", "num_maps", "half_precision")
-    }
-    columns = {}
-    for seeds in options.num_seeds:
-        columns[seeds] = measure(options.world, Config(num_seeds=seeds, **sizes))
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Measure a training step and its parts."""
+
+    world: str = "grid-pickup"
+    """Name of the world."""
+    seeds: tuple[int, ...] = (1, 5)
+    """Numbers of seeds that are trained at once, a column each."""
+    out: Path | None = None
+    """Result file."""
+    config: Annotated[Config, tyro.conf.arg(name="")] = AT_PAPER_SIZES
+
+
+def main(run: Run) -> None:
+    """Measures each number of seeds, prints a table, and writes the result file."""
+    measurement, columns = Measurement(), dict[int, dict[str, float]]()
+    for seeds in run.seeds:
+        columns[seeds] = measure(run.world, dataclasses.replace(run.config, num_seeds=seeds))
         print(f"{seeds} seeds: {columns[seeds]['whole step']:.2f} ms a step", flush=True)
-    table = Table(
-        "milliseconds",
-        *(f"{seeds} seeds" for seeds in columns),
-        title=f"{options.inference} engine on {jax.devices()[0]}",
-    )
+    title = f"{run.config.inference} engine on {jax.devices()[0]}"
+    table = Table("milliseconds", *(f"{seeds} seeds" for seeds in columns), title=title)
     for part in next(iter(columns.values())):
         table.add_row(part, *(f"{column[part]:.2f}" for column in columns.values()))
     Console().print(table)
-    if options.out:
-        config = {"world": options.world, **Config(**sizes).resolved().to_json(), "num_seeds": options.num_seeds}
-        measurement.write(options.out, config=config, seeds=[0], figures=columns)
+    if run.out:
+        config = {"world": run.world, **run.config.resolved().to_json(), "num_seeds": list(run.seeds)}
+        measurement.write(run.out, config=config, seeds=[0], figures=columns)
 
 
 if __name__ == "__main__":
-    main()
+    main(tyro.cli(Run))

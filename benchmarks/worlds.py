@@ -1,11 +1,10 @@
-"""How fast worlds are stepped and experts demonstrate, beside the plain-Python twins in the same run.
+"""Measures steps and demonstrations a second of worlds, beside their plain-Python twins in the same run.
 
     python -m benchmarks.worlds [--out results/speed-worlds-cpu.json]
 
 Rates of one run compare with each other; across machines they do not. Each is the median of `--repeats` measurements.
 """
 
-import argparse
 import functools
 import random
 import statistics
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import tyro
 from jaxtyping import Array
 from rich.console import Console
 from rich.table import Table
@@ -36,7 +36,7 @@ WORLDS: dict[str, GridWorld | ReacherWorld] = {
 
 
 def rate(work: Callable[[], int], repeats: int) -> float:
-    """Units of work a second, the median over several measurements; the first one warms up and is not counted."""
+    """Returns units of work a second, the median over measurements; one before them warms up and is not counted."""
     rates = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
@@ -47,7 +47,7 @@ def rate(work: Callable[[], int], repeats: int) -> float:
 
 @functools.partial(jax.jit, static_argnames=("world", "num_steps", "with_observations"))
 def random_steps(world: Any, levels: Any, key: Array, num_steps: int, with_observations: bool) -> Any:
-    """Random actions in many episodes at once; an episode that ends starts over on its level."""
+    """Makes random steps in many episodes at once; an episode that ends starts over on its level."""
     starts = jax.vmap(world.start)(levels)
     num = jax.tree.leaves(levels)[0].shape[0]
 
@@ -65,7 +65,7 @@ def random_steps(world: Any, levels: Any, key: Array, num_steps: int, with_obser
 
 
 def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, float]:
-    """The JAX world: demonstrations a second to the host and on the device, steps a second with and without frames."""
+    """Returns demonstrations a second to the host and on the device, and steps a second with and without frames."""
     world = WORLDS[name]
     levels = draw_levels(world, jax.random.key(0), num_levels)
     num_frames = frame_budget(demonstrate(world, num_demos=1024).lengths, batch)
@@ -96,9 +96,9 @@ def measure(name: str, batch: int, num_levels: int, repeats: int) -> dict[str, f
 
 
 def measure_twin(name: str, num_demos: int, repeats: int) -> dict[str, float]:
-    """The plain-Python twin: demonstrations a second, random steps a second with and without observations.
+    """Returns the same rates of the plain-Python twin.
 
-    Like ours, it steps on levels that were drawn before. Its expert plans anew at every step.
+    It too steps on levels that were drawn before. Its expert plans anew at every step.
     """
     rng = random.Random(0)
     kind = name.removeprefix("grid-")
@@ -143,37 +143,25 @@ def measure_twin(name: str, num_demos: int, repeats: int) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
-    parser.add_argument("--repeats", type=int, default=9)
-    options = parser.parse_args()
+def main(out: Path | None = None, repeats: int = 9) -> None:
+    """Measures worlds and twins, prints a table, and writes the result file `out`."""
     accelerator = jax.default_backend() != "cpu"
     batch, num_levels = (16384, 131072) if accelerator else (1024, 4096)
     measurement = Measurement()
     table = Table("world", "what", "a second", "twin, a second", "ratio", title=f"worlds on {jax.devices()[0]}")
     figures: dict[str, Any] = {}
     for name in WORLDS:
-        ours = measure(name, batch, num_levels, options.repeats)
+        ours = measure(name, batch, num_levels, repeats)
         twin = measure_twin(name, 100, 3)
-        figures[name] = {
-            "ours": ours,
-            "twin": twin,
-            "ratio": {what: ours[what] / twin[what] for what in ours},
-        }
+        figures[name] = {"ours": ours, "twin": twin, "ratio": {what: ours[what] / twin[what] for what in ours}}
         for what in ours:
             row = f"{ours[what]:,.0f}", f"{twin[what]:,.0f}", f"{ours[what] / twin[what]:,.0f}"
             table.add_row(name, what.replace("_", " "), *row)
     Console().print(table)
-    if options.out:
-        config = {
-            "batch": batch,
-            "num_levels": num_levels,
-            "repeats": options.repeats,
-            "max_steps": TRAINING_STEPS,
-        }
-        measurement.write(options.out, config=config, seeds=[0], figures=figures)
+    if out:
+        config = {"batch": batch, "num_levels": num_levels, "repeats": repeats, "max_steps": TRAINING_STEPS}
+        measurement.write(out, config=config, seeds=[0], figures=figures)
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)
