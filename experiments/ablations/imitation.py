@@ -5,7 +5,7 @@
         --cooldown 0 --num-iterations 50000 --seconds 100000 --out results/relaxed-grid-pickup-h200.json
 
 Curves are scored on validation levels, on which settings were chosen; final scores on test levels
-(`compile_il.evaluate`). With `--num-segments None` neither training nor scoring is given the number of segments.
+(`compile_il.evaluate`). With `--num-segments None` neither training nor scoring has the number of segments.
 """
 
 import dataclasses
@@ -57,12 +57,12 @@ def main(run: Run) -> None:
     decoders: dict[str, Decoder | None] = {"scores": None}
     if run.also_exact:
         decoders["scores, exact decoder"] = "exact"
-    # What labels give would count as inferred.
+    # Labels would count as inferred.
     held_out = trainer.source.held_out.with_labels()
     figures: dict[str, Any] = {
         "iterations": curve[-1]["iteration"],
         "training_seconds": curve[-1]["seconds"],
-        # By these one of several seeds would be kept.
+        # `fit` keeps the seed with the best of these.
         "held_out_log_likelihood": [float(model.segment(held_out).log_likelihood.mean()) for model in models],
         **{name: {} for name in decoders},
         "curve": curve,

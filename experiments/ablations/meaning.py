@@ -1,16 +1,16 @@
-"""Measures how well skills agree with the things that tasks are about, in several ways of training.
+"""Measures how well skills agree with the objects of tasks, in several ways of training.
 
-The paper finds its codes specific to places instead of things. Here is what was tried against it, each with the same
-sizes and number of skills as there are things:
+The paper finds that its codes stand for places instead of objects. Ways that were tried against it, each with the same
+sizes and as many skills as there are objects:
 
 - `plain`: nothing.
 - `weak actions`: a likelihood in which the termination rule weighs ten times as much as actions do.
-- `merged`: more skills, of which those whose policies are most alike are then called the same.
+- `merged`: more skills, of which those with the most similar policies count as one.
 - `labels`: one demonstration in a hundred comes with the codes of its segments in order.
 - `effects`: each skill has a change of its own that it makes where it ends (`compile_il.inference.exact.effects`).
 - `effects, untrained`: the same before anything is learned, which shows how much comes from initial effects alone.
 
-Of each, the seed with the best held-out likelihood is what one would keep, and is reported as such.
+Of each, the seed with the best held-out likelihood, which `fit` would keep, is reported too.
 
 python -m experiments.ablations.meaning --world grid-pickup --out results/meaning-grid-pickup.json
 """

@@ -1,12 +1,12 @@
-"""Trains a point robot among stations: what likelihood says of skills where each task has a place of its own.
+"""Measures the likelihood of skills that agree with tasks, where each task has a fixed place.
 
-In the paper's worlds tasks are about things, which lie elsewhere in each level. Here the six stations stay where they
-are, and one might expect a skill for each. Four ways of training, each with as many skills as there are stations:
+In the paper's worlds the objects of tasks lie elsewhere in each level. Here the six stations of a point robot stay in
+place, and one might expect a skill for each. Four ways of training, each with as many skills as stations:
 
 - `few demonstrations` and `many demonstrations`: without labels.
 - `given`: many, with the codes of their segments in order.
-- `grouped`: many, with codes that need no labels: segments are found, the places where they end are put into as many
-  groups as there are skills, and the groups are the labels of a second training.
+- `grouped`: many, without labels at first; the places where inferred segments end are put into as many groups as there
+  are skills, and the groups are the labels of a second training.
 
 If skills that agree with stations were better explanations, `given` would be more likely than `many demonstrations`.
 

@@ -1,9 +1,9 @@
-"""Segments recordings as people have them: a point robot goes to some of five way-points, nobody counts the visits.
+"""Segments recordings of a point robot that visits some of five way-points, without the number of visits.
 
-Five recordings of it: the command is a velocity or a force, the observation is the place alone or the velocity too, and
-there are 2 to 5 visits, or 6 to 10 short ones. Each is segmented by models that do not know how many segments there
-are: by default, so that the mean length of segments is learned; with more seeds; without a factor for lengths
-(`duration_weight`); and with the mean length given (`duration_rate`).
+Five kinds of recordings: commands are velocities or forces, observations hold the place alone or the velocity too, and
+there are 2 to 5 visits, or 6 to 10 short ones. Models are trained in four ways: by default, so that the mean length of
+segments is learned; with more seeds; without a factor for lengths (`duration_weight`); and with the true mean length
+(`duration_rate`).
 
     python -m experiments.ablations.way_points --out results/way-points-cpu.json
 """
@@ -31,7 +31,7 @@ NUM_STILL = 2
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """How the robot is driven and what is seen of it."""
+    """Commands and observations of one kind of recordings."""
 
     force: bool
     """Whether commands are forces on a point with a mass rather than velocities."""
@@ -40,11 +40,11 @@ class Recording:
     visits: tuple[int, int] = (2, 5)
     """Fewest and most way-points that a demonstration visits."""
     scale: float = 1.0
-    """How far way-points lie apart, in units of `WAY_POINTS`."""
+    """Factor of the distances between way-points."""
 
     @property
     def noise(self) -> float:
-        """Standard deviation of what is added to each command."""
+        """Standard deviation of the noise of each command."""
         return 0.3 if self.force else 0.1
 
 
@@ -105,7 +105,7 @@ def mean_length(demos: Demonstrations) -> float:
 
 
 def scores(demos: Demonstrations, test: Demonstrations, config: Config, seed: int) -> dict[str, float]:
-    """Trains one model (or several, of which one is kept) without the truth, and scores it on other demonstrations."""
+    """Trains one model, or the best of several, without the truth, and scores it on other demonstrations."""
     model = fit(demos, config=dataclasses.replace(config, seed=seed * config.num_seeds), progress=False)
     found = model.segment(test)
     agreement = label_scores(found.labels, test)["agreement"]

@@ -29,15 +29,15 @@ class Reproduce:
 
     python -m experiments.paper table1 --scale short
 
-    What is interrupted goes on where it was when it is started again, and what is done is not done again. Numbers go
-    to --results, figures are drawn into --work. A page with tables and figures of all that has been run is made by
+    The same command continues an interrupted run; finished parts are not repeated. Numbers go to --results, figures to
+    --work. A page with the tables and figures of all results is made by
 
     python -m experiments.paper.page PAGE.md --results results
     """
 
     name: Annotated[StudyName | Literal["all"], tyro.conf.arg(metavar="NAME"), tyro.conf.Positional]
-    """table1, table2, table3, figure4, figure5, figure7, qualitative, or all of these; or classic, methods without
-    networks, which need no accelerator, but two hours."""
+    """table1, table2, table3, figure4, figure5, figure7, qualitative, or all of these; or classic: methods without
+    networks, which take two hours without an accelerator."""
     scale: Scale = "short"
     """smoke: two steps of tiny networks; short: minutes on one accelerator; paper: the paper's iterations."""
     results: Annotated[Path, tyro.conf.arg(aliases=["--out"])] = Path("results")
@@ -47,12 +47,12 @@ class Reproduce:
     pictures: PictureFormat = "png"
     """Format of the drawings; svg and pdf are sharp at any size."""
     jobs: int = 1
-    """Models that are trained at once, each in a process of its own; they share the accelerator."""
+    """Number of models that are trained at once, each in its own process; they share the accelerator."""
     so_far: bool = False
-    """Run nothing; show and write what is done by now, for one NAME."""
+    """Run nothing; show and write the finished parts of one NAME."""
 
     def run(self, console: Console) -> None:
-        """Checks first what can go wrong, then runs the parts, and writes one file for each name."""
+        """Checks results and libraries, then runs the parts, and writes one file for each name."""
         if self.jobs < 1:
             raise ValueError(f"--jobs is {self.jobs}: run at least 1 at once.")
         if self.so_far and self.name == "all":
@@ -67,7 +67,7 @@ class Reproduce:
         if any(job.study == "classic" for job in left):
             check_libraries()
         self._warn_without_accelerator(console)
-        # What is done so far can be shown while another command runs.
+        # Finished parts can be shown while another command runs.
         with contextlib.nullcontext() if self.so_far else lock_work(self.work, self.scale):
             if self.jobs > 1:
                 run_several(left, self.jobs)
@@ -81,8 +81,7 @@ class Reproduce:
             return
         if jax.default_backend() == "cpu":
             words = (
-                f" {self.scale} is meant for an accelerator, and there is none here: what takes minutes on one takes "
-                "days. --scale smoke, with --results of its own, shows how it goes."
+                f" {self.scale} needs an accelerator, and there is none here: it would take days. Try --scale smoke."
             )
             say(console, ("note:", "bold yellow"), words)
 
@@ -106,7 +105,7 @@ class Reproduce:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs `python -m experiments.paper` with the arguments that were typed."""
+    """Runs `python -m experiments.paper` with the given arguments, by default those of the command line."""
     typed = sys.argv[1:] if arguments is None else arguments
     run_program(Reproduce, "python -m experiments.paper", "Tables and figures of the paper.", typed)
 

@@ -1,4 +1,4 @@
-"""Trains the agents of figure 5, which learn with skills of models that are trained before as those of other parts."""
+"""Trains the agents of figure 5; their skills come from models that are trained first, as those of other parts."""
 
 import dataclasses
 import itertools
@@ -98,9 +98,9 @@ class AgentPart(Part):
 
 
 def curve_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Averages a log over at most `NUM_POINTS` stretches.
+    """Averages a log over at most `NUM_POINTS` intervals.
 
-    `steps` are those of one seed at the end of each stretch; `success` and `reward` have a list for each seed.
+    `steps` are those of one seed at the end of each interval; `success` and `reward` have a list for each seed.
     """
     ends = np.linspace(0, len(rows), min(NUM_POINTS, len(rows)) + 1).astype(int)
     stretches = [rows[first:last] for first, last in itertools.pairwise(ends.tolist())]

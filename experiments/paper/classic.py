@@ -1,8 +1,8 @@
-"""Compares classic methods of segmentation, without networks, on the same levels as everything else.
+"""Scores classic methods of segmentation, without networks, on the same levels as all other models.
 
-Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). What each looks at, states,
-actions or both, and the model's number of states are chosen on validation levels; each seed then fits it to other
-demonstrations. All are given the number of segments. Needs the extra `baselines`, and no accelerator.
+Equal lengths, change points (ruptures, two kinds) and a hidden Markov model (hmmlearn). Inputs (states, actions or
+both) and the model's number of states are chosen on validation levels; each seed then fits the method to other
+demonstrations. The number of segments is given to all. Needs the extra `baselines`, and no accelerator.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ Method = Literal["equal lengths", "change points", "change points, kernel", "hid
 
 
 def check_libraries() -> None:
-    """Raises an error if a library is missing of those that only these methods need."""
+    """Raises an error if a library that these methods need is missing."""
     for name in ("ruptures", "hmmlearn.hmm", "threadpoolctl", "sklearn.cluster"):
         import_baseline_library(name)
 
@@ -78,16 +78,17 @@ class ClassicPart(Part):
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
         """Returns the settings that are best on validation levels, and their scores with each seed's training set.
 
-        What has been fitted is not fitted again after an interruption: its scores are kept in the folder.
+        Scores of each fit are kept in the folder, so that an interrupted run does not repeat it.
         """
         kept = folder / f"fits-{hash_of(self.to_json())}"
         validation = demonstrate(self.world, num_demos=min(NUM_VALIDATION, self.num_test), seed=VALIDATION_SEED)
         first = demonstrate(self.world, num_demos=self.num_train, seed=0)
         settings = self.candidates(first)
-        qualities = [
-            keep(kept / f"choice-{number}.json", lambda one=one: best_on([one], first, validation).f1)  # type: ignore[misc]
-            for number, one in enumerate(settings)
-        ]
+
+        def f1(one: Baseline) -> float:
+            return best_on([one], first, validation).f1
+
+        qualities = [keep(kept / f"choice-{number}.json", f1, one) for number, one in enumerate(settings)]
         chosen = settings[qualities.index(max(qualities))]
         say(f"{self.name}: {chosen}")
         tests = {
@@ -100,19 +101,16 @@ class ClassicPart(Part):
             cuts = {tasks: fitted.segment(demos, true_counts(demos)) for tasks, demos in tests.items()}
             return {tasks: evaluate_cuts(cuts[tasks], demos)._asdict() for tasks, demos in tests.items()}
 
-        seeds = [
-            keep(kept / f"seed-{seed}.json", lambda seed=seed: score(seed))  # type: ignore[misc]
-            for seed in range(self.num_seeds)
-        ]
+        seeds = [keep(kept / f"seed-{seed}.json", score, seed) for seed in range(self.num_seeds)]
         return {"chosen": str(chosen), "scores": {tasks: [seed[tasks] for seed in seeds] for tasks in tests}}
 
 
-def keep(path: Path, make: Callable[[], Any]) -> Any:
-    """Returns what a JSON file holds; calls `make` and writes the file if there is none that can be read."""
+def keep(path: Path, make: Callable[[Any], Any], of: Any) -> Any:
+    """Returns the value in a JSON file; where none can be read, makes and writes it."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         return json.loads(path.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = make()
+    made = make(of)
     with write_atomically(path) as temporary:
         temporary.write_text(json.dumps(made))
     return made

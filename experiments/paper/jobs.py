@@ -1,8 +1,7 @@
 """Runs the parts of studies in their folders, in this process or several at once in processes of their own.
 
 One process alone leaves most of a large accelerator idle. `python -m experiments.paper.jobs STUDY PART SCALE WORK` is
-the process of one part. It stops, with all saved, at the end of its standard input, which comes too when the process
-that started it is killed.
+the process of one part. It saves and stops at the end of its standard input, which its parent's death ends too.
 """
 
 import dataclasses

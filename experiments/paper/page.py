@@ -106,7 +106,7 @@ def _methods_section(classic: dict[str, Any], studies: dict[PaperName, dict[str,
 
 
 def _folded(title: str, text: str) -> str:
-    """Returns a text folded away under a title that a reader can click."""
+    """Returns a text that is hidden until a reader clicks its title."""
     # Without empty lines around it, a table would not be read as one.
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n\n"
 
@@ -170,14 +170,13 @@ def duration(seconds: float) -> str:
 
 
 def time_taken(result: dict[str, Any]) -> str:
-    """Returns sentences on wall time and training time, and on why the second is longer where models ran at once."""
+    """Returns a sentence on wall time and training time, which is longer where models ran at once."""
     wall, training = result["wall_time"], training_seconds(result)
     if training <= wall:
         return f"Wall time: {duration(wall)}{f', of training {duration(training)}' if training else ''}."
-    on_cpu = any(part["hardware"]["platform"] == "cpu" for part in result["figures"].values())
     return (
-        f"Wall time: {duration(wall)}. Models shared one {'machine' if on_cpu else 'accelerator'}, and this is the sum "
-        f"of their shares of its time; by the clock of each, training took {duration(training)} in sum."
+        f"Wall time: {duration(wall)}, the sum of the shares of models that ran at once on one machine; by the clock "
+        f"of each, training took {duration(training)} in sum."
     )
 
 

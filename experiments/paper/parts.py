@@ -75,18 +75,18 @@ class Part:
     as_trained: bool = False
     """Whether to find as many segments as in training, right or wrong, instead of as many as there are."""
     surprisal: bool = False
-    """Whether to cut where actions surprise a policy with a memory, the paper's baseline LSTM surprisal."""
+    """Whether to cut at actions that surprise a recurrent policy, the paper's baseline LSTM surprisal."""
     unending: bool = False
     """Whether skills run until the episode ends, as the paper runs its baseline of one segment."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the part as plain values for JSON, its settings resolved, with the seed of its test levels."""
-        config = self.config.resolved().to_json()
-        return dataclasses.asdict(self) | {
-            "config": config,
+        about = {
+            "config": self.config.resolved().to_json(),
             "test_tasks": list(self.test_tasks),
             "test_seed": TEST_SEED,
         }
+        return dataclasses.asdict(self) | about
 
     @property
     def needs_models(self) -> bool:
@@ -116,7 +116,7 @@ class Part:
     def measure(self, models: list[Model], folder: Path, say: Say) -> dict[str, Any]:
         """Scores the models of all seeds by number of tasks, as plain values; each None where training diverged.
 
-        What has to survive an interruption of it may be written to the folder.
+        The folder is for files that an interrupted measurement continues from.
         """
         scores: dict[str, list[dict[str, Any]]] = {}
         for tasks in self.test_tasks:
@@ -147,9 +147,9 @@ def hash_of(what: dict[str, Any]) -> str:
 
 
 def run_part(part: Part, folder: Path, say: Say, *, trained: Path | None = None) -> dict[str, Any]:
-    """Returns the result of a part: read, if it is done; else trained from the last checkpoint on, and measured.
+    """Reads the result of a part that is done; else trains from the last checkpoint on, measures and writes the result.
 
-    The result is kept in the part's own folder; checkpoints in `trained`, which parts that train the same may share.
+    The result is in `folder`; checkpoints are in `trained`, which parts with equal training share.
     """
     version = commit()  # before anything is run: the files may change meanwhile
     if (done := read_done(folder, part)) is not None:
@@ -206,7 +206,7 @@ def train(part: Part, trained: Path, say: Say) -> tuple[list[Model], dict[str, A
 
 
 def _sign(folder: Path, *, begun: bool, done: bool) -> list[str]:
-    """Returns the commits that train the checkpoints of a folder, and records this one beside earlier ones."""
+    """Returns the commits that trained the checkpoints of a folder; adds this one to the record."""
     path = folder / COMMITS_FILE
     commits = (path.read_text().split() if path.exists() else [UNKNOWN_COMMIT]) if begun else []
     if not done and commit() not in commits:

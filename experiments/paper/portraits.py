@@ -1,4 +1,4 @@
-"""Draws up portraits of models: their soft segments, and each of their skills on levels (paper, "Qualitative results").
+"""Measures soft segments of models, and runs of each of their skills on levels (paper, "Qualitative results").
 
 A skill runs in the grid world until its termination probability exceeds 0.5, or the episode ends.
 """
@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from compile_il.config import TEST_SEED
-from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, batch_of
 from compile_il.evaluation.execute import Execution, run_codes
 from compile_il.inference.exact.engine import make_priors, map_batch
@@ -39,7 +38,7 @@ MOST_STEPS = NUM_RL_STEPS
 NUM_SEARCHED = 256
 """Number of demonstrations that are searched for one of `TASK`."""
 EARLY = 100
-"""Divisor of the number of training steps: a model that is looked at early has had one step in so many."""
+"""Divisor of the number of training steps of models that are drawn early."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +46,12 @@ class DrawnPart(Part):
     """A model that is drawn rather than scored; `num_test` levels show where its skills stop."""
 
     early: bool = False
-    """Whether the model is looked at early in training, for its soft segments alone."""
+    """Whether the model is drawn early in training, with its soft segments alone."""
 
     def at_scale(self, scale: Scale) -> Self:
-        """Trains one model, which is enough to look at."""
+        """Trains one model, which is enough for drawings."""
         sized = super().at_scale(scale)
-        # So early the rate has not begun to fall: these are the very first steps of it.
+        # So early the rate has not begun to fall.
         few = max(sized.config.num_iterations // EARLY, 1)
         early: dict[str, Any] = {"num_iterations": few, "cooldown": 0.0} if self.early else {}
         return dataclasses.replace(sized, config=dataclasses.replace(sized.config, num_seeds=1, **early))
@@ -62,35 +61,31 @@ class DrawnPart(Part):
         portrait = {"segments": portray_segments(models[0], self.world, self.test_tasks[0])}
         if not self.early:
             portrait |= portray_skills(models[0], self.world, self.num_test)
-        say(f"{self.name}: looked at")
+        say(f"{self.name}: measured")
         return {"portrait": portrait}
 
 
 def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]:
-    """Returns boundaries and tasks of the first unseen demonstration, and each step's probability of each segment."""
+    """Returns boundaries and tasks of one unseen demonstration, and the probabilities of segments at each step.
+
+    Relaxed inference has those of one relaxed sample too.
+    """
     demos = demonstrate(world, num_demos=1, num_tasks=num_tasks, seed=TEST_SEED)
-    truth = demos.truth
+    truth, batch, config = demos[0].truth, batch_of(demos, demos.num_frames, demos.max_length), model.config
     assert truth.boundaries is not None, "worlds know their boundaries"
     assert truth.codes is not None, "worlds know their tasks"
-    probs = {
-        name: np.asarray(each, float).round(4).tolist() for name, each in segment_probs(model, demos, num_tasks).items()
-    }
-    return {"boundaries": truth.boundaries[0].tolist(), "tasks": truth.codes[0].tolist()} | probs
-
-
-def segment_probs(model: Model, demos: Demonstrations, num_segments: int) -> dict[str, Any]:
-    """Returns P(step t belongs to segment i) for the first demonstration; of relaxed inference, for one sample too."""
-    batch: Batch = batch_of(demos, demos.num_frames, demos.max_length)
-    if not isinstance(model.skills, RelaxedSkills):
+    if isinstance(model.skills, RelaxedSkills):
+        noise = jax.random.gumbel(key_of(TEST_SEED), (num_tasks, demos.max_length + 1))[None]
+        temperature = config.final_temperature or config.temperature
+        probs = {
+            "probs": relaxed_segment_probs(model.skills, batch, 0.0 * noise, 1.0, config.readout),
+            "sample": relaxed_segment_probs(model.skills, batch, noise, temperature, config.readout),
+        }
+    else:
         priors = make_priors(model.resolved, model.skills, model.duration_rate, demos.max_length)
-        return {"probs": exact_segment_probs(model.skills, batch, priors, num_segments)[0]}
-    noise = jax.random.gumbel(key_of(TEST_SEED), (num_segments, demos.max_length + 1))[None]
-    config = model.config
-    temperature = config.final_temperature or config.temperature
-    return {
-        "probs": relaxed_segment_probs(model.skills, batch, 0.0 * noise, 1.0, config.readout)[0],
-        "sample": relaxed_segment_probs(model.skills, batch, noise, temperature, config.readout)[0],
-    }
+        probs = {"probs": exact_segment_probs(model.skills, batch, priors, num_tasks)}
+    rounded = {name: np.asarray(each[0], float).round(4).tolist() for name, each in probs.items()}
+    return {"boundaries": truth.boundaries.tolist(), "tasks": truth.codes.tolist()} | rounded
 
 
 @eqx.filter_jit

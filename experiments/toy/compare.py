@@ -1,8 +1,8 @@
 """Compares iterations and time to the official toy code's criterion with those of a plain loop over time steps.
 
 The criterion is a reconstruction accuracy of 1.00 as the official code prints it, at least 0.995 on a fresh evaluation
-batch: each action is repeated by the code found for its step, under the discrete segmentation of the recognition model.
-The plain loop is `plain_loop.py`. Both sides have the same weights of the divergences, batches and learning rate. Their
+batch: each action is repeated by the code inferred for its step, where the recognition model segments discretely. The
+plain loop is `plain_loop.py`. Both sides have the same weights of the divergences, batches and learning rate. Their
 seeds take turns, since machines are not always equally busy, and for each pair of weights both compile anew, once for
 all seeds. Whether its operations are compiled one by one or all at once, the plain loop makes the same steps: it is
 trained in its fastest form, and of the others a few iterations are timed.
@@ -66,7 +66,7 @@ class Run(runner.Run):
 
 
 def main(run: Run) -> None:
-    """Trains both sides; writes the file after each seed, so that what was measured is kept if a run is stopped."""
+    """Trains both sides; writes the file after each seed, so that a run that is stopped keeps them."""
     settings = {"settings": run.config(Betas()).resolved().to_json(), "goal": GOAL, "learning_rate": LEARNING_RATE}
     results = runner.Results(run.out, run.to_json() | settings, range(run.num_seeds))
     figures: dict[str, Any] = {"comparisons": [], "plain_forms": {}}
@@ -136,7 +136,7 @@ class Plain:
 
 
 def until_goal(most: int, step: Callable[[int], Any], accuracy: Callable[[], float]) -> dict[str, Any]:
-    """Counts and times iterations until the criterion holds or `most` are done; evaluations are not timed."""
+    """Counts and times iterations until the criterion holds or `most` are done, without the time of evaluations."""
     times, accuracies = list[float](), [0.0]
     while accuracies[-1] < GOAL and len(times) < most:
         times.append(_seconds_of(step, len(times)))

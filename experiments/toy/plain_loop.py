@@ -1,4 +1,4 @@
-"""Trains the toy task as one would write it down first: Python loops over time steps and segments.
+"""Trains the toy task in the simplest form: Python loops over time steps and segments.
 
 The model is that of the official toy code (github.com/tkipf/compile), with its departures from the paper: an end symbol
 as an input of its own, a readout that averages encodings and passes them through a hidden layer, a Poisson prior one

@@ -95,7 +95,7 @@ def test_there_is_as_much_to_choose_from_as_is_said() -> None:
 def test_other_settings_are_fitted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def note(path: Path, make: Any) -> Any:
+    def note(path: Path, *_: Any) -> Any:
         made.append(path.parent.name)
         return 0.5 if path.name.startswith("choice") else {"3": {}, "5": {}}
 
@@ -110,4 +110,4 @@ def test_a_fit_that_cannot_be_read_is_made_again(kept: bytes, tmp_path: Path) ->
     path = tmp_path / "seed-1.json"
     path.write_bytes(kept)
     for made in (0.5, 0.7):
-        assert classic.keep(path, lambda made=made: made) == 0.5  # type: ignore[misc]
+        assert classic.keep(path, float, made) == 0.5

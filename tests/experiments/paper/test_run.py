@@ -264,4 +264,4 @@ def test_a_machine_without_an_accelerator_is_warned_about(
     settings: dict[str, Any], warned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Reproduce(**({"name": "table1"} | settings))._warn_without_accelerator(Console(width=200))
-    assert ("is meant for an accelerator, and there is none here" in capsys.readouterr().out) == warned
+    assert ("needs an accelerator, and there is none here" in capsys.readouterr().out) == warned
