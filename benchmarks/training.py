@@ -123,7 +123,7 @@ def exact_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
 
 def relaxed_parts(parts: Parts, trainer: Trainer) -> dict[str, Callable[[], Any]]:
     """Returns calls of the networks of frames, of the recognition passes and of the termination passes."""
-    num_segments = trainer.config.resolved().expected_segments
+    num_segments = trainer.config.resolved().num_segments or 3
 
     def frames(skills: Any, batch: Any) -> Any:
         read = skills.read(batch)

@@ -13,12 +13,12 @@ from compile_il.config import Config, ConfigError, SegmentCounts
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_iterations": -1}, r"num_iterations is -1: use at least 1\."),
-        ({"seed": -1}, r"seed is -1: use a number from 0 to 4294967295\."),
-        ({"num_segments": 0}, r"num_segments is 0: use at least 1, or 'unknown'"),
+        ({"num_iterations": -1}, r"num_iterations is -1: use a whole number of at least 1\."),
+        ({"seed": -1}, r"seed is -1: use a whole number from 0 to 4294967295\."),
+        ({"num_segments": 0}, r"num_segments is 0: use a whole number of at least 1 or 'unknown' or None"),
         ({"inference": "fuzzy"}, r"inference is 'fuzzy': use 'exact' or 'relaxed'\."),
-        ({"max_gradient": 0}, "max_gradient is 0: use a positive number, such as 1, or None."),
-        ({"cooldown": 1.5}, r"cooldown is 1\.5: use a share between 0 and 1\."),
+        ({"max_gradient": 0}, "max_gradient is 0: use a number above 0 or None."),
+        ({"cooldown": 1.5}, r"cooldown is 1\.5: use a number from 0 to 1\."),
         ({"readout": "attentive"}, r'readout has no meaning for exact inference: .*inference="relaxed"'),
         ({"inference": "relaxed", "duration_weight": 0.3}, r"duration_weight has no meaning for relaxed inference"),
         ({"code_dim": 8}, r'code_dim has no meaning for exact inference: leave it out, or pass inference="relaxed"'),
@@ -26,21 +26,24 @@ from compile_il.config import Config, ConfigError, SegmentCounts
             {"inference": "relaxed", "code_dim": 8},
             r'code_dim has no meaning for categorical codes: leave it out, or pass codes="gaussian"\.',
         ),
-        ({"inference": "relaxed", "num_segments": 0}, r"num_segments is 0: use at least 1"),
+        ({"inference": "relaxed", "num_segments": 0}, r"num_segments is 0: use a whole number of at least 1"),
         ({"inference": "relaxed", "readout": "first"}, r"readout is 'first': use 'last' or 'attentive'"),
-        ({"inference": "relaxed", "temperature": 0.0}, r"temperature is 0\.0: use at least 1e-06"),
-        ({"inference": "relaxed", "final_temperature": -1.0}, r"final_temperature is -1\.0: use at least 1e-06"),
-        ({"inference": "relaxed", "temperature": 1e-9}, r"temperature is 1e-09: use at least 1e-06"),
+        ({"inference": "relaxed", "temperature": 0.0}, r"temperature is 0\.0: use a number of at least 1e-06"),
+        (
+            {"inference": "relaxed", "final_temperature": -1.0},
+            r"final_temperature is -1\.0: use a number of at least 1e-06",
+        ),
+        ({"inference": "relaxed", "temperature": 1e-9}, r"temperature is 1e-09: use a number of at least 1e-06"),
         ({"inference": "relaxed", "final_temperature": 2.0}, r"is 2\.0 and temperature 1\.0: temperatures fall"),
-        ({"inference": "relaxed", "beta_codes": -0.1}, r"beta_codes is -0\.1: use 0 or more"),
-        ({"learning_rate": 0.0}, r"learning_rate is 0\.0: use a positive number\."),
-        ({"learning_rate": float("nan")}, r"learning_rate is nan: use a number\."),
+        ({"inference": "relaxed", "beta_codes": -0.1}, r"beta_codes is -0\.1: use a number of at least 0"),
+        ({"learning_rate": 0.0}, r"learning_rate is 0\.0: use a number above 0\."),
+        ({"learning_rate": float("nan")}, r"learning_rate is nan: use a number above 0\."),
         ({"recurrent": "yes"}, r"recurrent is 'yes': use True or False\."),
         ({"half_precision": 1}, r"half_precision is 1: use True or False\."),
         ({"shared_termination": 0}, r"shared_termination is 0: use True or False or None\."),
-        ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a positive number, such as 0\.5\."),
-        ({"duration_weight": -0.1}, r"duration_weight is -0\.1: use 0 or more\."),
-        ({"duration_rate": 0.0}, r"duration_rate is 0\.0: use a positive number, such as 3, or None\."),
+        ({"sigma_floor": 0.0}, r"sigma_floor is 0\.0: use a number above 0 or None"),
+        ({"duration_weight": -0.1}, r"duration_weight is -0\.1: use a number of at least 0"),
+        ({"duration_rate": 0.0}, r"duration_rate is 0\.0: use a number above 0 or None\."),
     ],
 )
 def test_impossible_settings(settings: dict[str, Any], message: str) -> None:
@@ -53,7 +56,7 @@ COUNTS = [field.name for field in dataclasses.fields(Config) if int in (field.ty
 
 @pytest.mark.parametrize("name", [name for name in COUNTS if name != "seed"])
 def test_counts_and_sizes_begin_at_one(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} is 0: use at least 1"):
+    with pytest.raises(ConfigError, match=f"{name} is 0: use a whole number of at least 1"):
         Config(**{name: 0})
 
 

@@ -42,29 +42,25 @@ class CompileWarning(UserWarning):
 class Range(NamedTuple):
     """The numbers that a setting may be, and the words for them in an error."""
 
-    words: str
+    words: str = ""
     least: float = -math.inf
     most: float = math.inf
 
 
-ANY = Range("a number")
-AT_LEAST_ONE = Range("at least 1", least=1)
-NOT_NEGATIVE = Range("0 or more", least=0)
-POSITIVE = Range("a positive number", least=math.ulp(0))
-SEED = Range(f"a number from 0 to {MAX_SEED}", least=0, most=MAX_SEED)
-TEMPERATURE = Range(f"at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
+ANY = Range()
+AT_LEAST_ONE = Range(" of at least 1", least=1)
+NOT_NEGATIVE = Range(" of at least 0", least=0)
+POSITIVE = Range(" above 0", least=math.ulp(0))
+SEED = Range(f" from 0 to {MAX_SEED}", least=0, most=MAX_SEED)
+TEMPERATURE = Range(f" of at least {LEAST_TEMPERATURE:g}", least=LEAST_TEMPERATURE)
 
 
-def setting(default: Any, within: Range = ANY, hint: str = "", only: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """Declares a field of `Settings`.
+def setting(default: Any, within: Range = ANY, only: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Declares a field of `Settings`, with the range of its numbers.
 
-    Args:
-      default: its default.
-      within: the numbers that it may be, if it is a number.
-      hint: text that an error adds after the range, such as an example.
-      only: other settings, declared above this one, with the value that each must have for this one to have an effect.
+    It has an effect only if other settings, declared above it, have the values in `only`.
     """
-    return dataclasses.field(default=default, metadata={"within": within, "hint": hint, "only": only})
+    return dataclasses.field(default=default, metadata={"within": within, "only": only})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,23 +80,20 @@ class Settings:
 
     def _checked(self, field: dataclasses.Field[Any], value: Any) -> Any:
         """Returns the value of a setting, numbers as plain ints or floats; refuses what it may not be."""
-        kinds, hint = get_args(field.type) or (field.type,), field.metadata.get("hint", "")
-        if value is None and NoneType in kinds:
-            return None
-        if not {int, float} & set(kinds):
-            choices = [c for kind in kinds for c in {bool: (True, False), NoneType: (None,)}.get(kind, (kind,))]
-            if not any(isinstance(value, type(choice)) and value == choice for choice in choices):
-                raise self.error(f"{field.name} is {value!r}: use {' or '.join(map(repr, choices))}.")
+        kinds = [part for kind in get_args(field.type) or (field.type,) for part in get_args(kind) or (kind,)]
+        words = {bool: (True, False), NoneType: (None,), int: (), float: ()}
+        choices = [choice for kind in kinds for choice in words.get(kind, (kind,))]
+        if any(isinstance(value, type(choice)) and value == choice for choice in choices):
             return value
-        is_whole, within = int in kinds, field.metadata.get("within", ANY)
-        wanted: Any = numbers.Integral if is_whole else numbers.Real
-        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
-            raise self.error(f"{field.name} is {value!r}: use {'a whole' if is_whole else 'a'} number{hint}.")
-        # A plain 1 stays one where any number will do: folders of trainings are named by the text of their settings.
-        number = int(value) if is_whole or type(value) is int else float(value)
-        if not within.least <= number <= within.most:
-            raise self.error(f"{field.name} is {number}: use {within.words}{hint}.")
-        return number
+        within, allowed = field.metadata.get("within", ANY), [repr(choice) for choice in choices]
+        if int in kinds or float in kinds:
+            wanted: Any = numbers.Integral if int in kinds else numbers.Real
+            is_number = isinstance(value, wanted) and not isinstance(value, bool) and math.isfinite(value)
+            if is_number and within.least <= value <= within.most:
+                # A plain 1 stays one where any number will do: folders of trainings are named by their settings.
+                return int(value) if int in kinds or type(value) is int else float(value)
+            allowed = [f"a{' whole' if int in kinds else ''} number{within.words}", *allowed]
+        raise self.error(f"{field.name} is {value!r}: use {' or '.join(allowed)}.")
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
         """Returns a copy with some settings changed; unknown names are refused."""
@@ -110,6 +103,16 @@ class Settings:
             hint = f": did you mean {close[0]}?" if close else f": there are {', '.join(names)}."
             raise self.error(f"There is no setting {name}{hint}")
         return dataclasses.replace(self, **changes)
+
+    @classmethod
+    def given(cls, settings: Any, changes: Mapping[str, Any]) -> Self:
+        """Returns given settings, or for None the default ones, with some of them changed."""
+        if settings is not None and not isinstance(settings, cls):
+            raise cls.error(
+                f"config is a {type(settings).__name__}: pass {cls.__name__}(...), or settings by their "
+                "names, such as seed=1; those in a dictionary as **settings."
+            )
+        return (settings or cls()).changed(changes)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a dictionary of plain values."""
@@ -145,9 +148,7 @@ else:  # what may be given, on the command line too; None is what is kept of "un
 class Config(Settings):
     """Settings of `fit`, each documented in one line."""
 
-    num_segments: Count = setting(
-        3, AT_LEAST_ONE, ", or 'unknown'; `fit` also takes a list with one for each demonstration"
-    )
+    num_segments: Count = setting(3, AT_LEAST_ONE)
     """Number of segments in each demonstration; None, or "unknown", if labels give it or it is to be inferred."""
     max_segments: int = setting(12, AT_LEAST_ONE)
     """Most segments considered where their number is not known; raised to the largest number that labels give."""
@@ -173,27 +174,27 @@ class Config(Settings):
     """Relaxed: whether the memory of recurrent policies is cleared wherever a skill begins."""
     learning_rate: float = setting(1e-3, POSITIVE)
     """Learning rate of Adam."""
-    cooldown: float = setting(0.2, Range("a share between 0 and 1", least=0, most=1))
+    cooldown: float = setting(0.2, Range(" from 0 to 1", least=0, most=1))
     """Share of the iterations, at the end, over which the learning rate falls linearly to zero."""
-    max_gradient: float | None = setting(None, POSITIVE, ", such as 1, or None")
+    max_gradient: float | None = setting(None, POSITIVE)
     """Norm to which gradients are clipped, over all parameters of a model; None for no limit."""
     duration_weight: float | None = setting(None, NOT_NEGATIVE, only=EXACT)
     """Weight of the Poisson factor on lengths; if None learned, or 1 where the number of segments is not known."""
-    duration_rate: float | None = setting(None, POSITIVE, ", such as 3, or None")
+    duration_rate: float | None = setting(None, POSITIVE)
     """Expected steps of a segment; if None the data's mean, learned for unknown numbers; relaxed in worlds: 3."""
-    longest_segment: int | None = setting(None, AT_LEAST_ONE, ", or None", only=EXACT)
+    longest_segment: int | None = setting(None, AT_LEAST_ONE, only=EXACT)
     """Most steps of a segment, beyond which it is not considered; None for no limit."""
     shared_termination: bool | None = setting(None, only=EXACT)
     """Whether all skills share one termination rule; if None, only where the number of segments is not known."""
-    termination_weight: float | None = setting(None, POSITIVE, ", such as 1", only=EXACT)
+    termination_weight: float | None = setting(None, POSITIVE, only=EXACT)
     """Weight of the termination rule in the likelihood; if None 1, or 3 where the number of segments is unknown."""
-    sigma_floor: float | None = setting(None, POSITIVE, ", such as 0.5")
+    sigma_floor: float | None = setting(None, POSITIVE)
     """Least spread of policies' continuous actions, in standard deviations of the data's; if None 0.5, relaxed 0.25."""
-    segment_cost: float = setting(0.0, ANY, only=EXACT)
+    segment_cost: float = setting(0.0, only=EXACT)
     """Log-probability that each further segment costs where the number of segments is not known."""
     effects: bool = setting(False, only=EXACT)
     """Whether skills also differ in what they change, so that each stands for a thing rather than a place."""
-    effect_spread: float = setting(0.2, POSITIVE, ", such as 0.2", only=EXACT)
+    effect_spread: float = setting(0.2, POSITIVE, only=EXACT)
     """Deviation of a skill's effect, in largest entries of a channel or deviations of a column; smaller counts more."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
     """Relaxed: whether the code of a segment is one of the skills, or a vector with a Gaussian prior."""
@@ -207,13 +208,13 @@ class Config(Settings):
     """Relaxed: weight of the divergence of codes from their prior."""
     beta_boundaries: float = setting(0.1, NOT_NEGATIVE, only=RELAXED)
     """Relaxed: weight of the divergence of boundaries from their prior."""
-    temperature: float = setting(1.0, TEMPERATURE, ", such as 1", only=RELAXED)
+    temperature: float = setting(1.0, TEMPERATURE, only=RELAXED)
     """Relaxed: temperature of the samples of boundaries and codes."""
-    final_temperature: float | None = setting(None, TEMPERATURE, ", such as 1", only=RELAXED)
+    final_temperature: float | None = setting(None, TEMPERATURE, only=RELAXED)
     """Relaxed: temperature at the end of training, to which it falls exponentially; if None it does not change."""
     half_precision: bool = False
     """Whether networks compute in bfloat16 during training; worth it on accelerators."""
-    num_devices: int | None = setting(None, AT_LEAST_ONE, ", or None")
+    num_devices: int | None = setting(None, AT_LEAST_ONE)
     """Number of devices that share each batch; if None all, or the most that can have equal shares."""
     num_seeds: int = setting(1, AT_LEAST_ONE)
     """Number of models trained at once; the one with the best held-out likelihood is kept."""
@@ -221,9 +222,9 @@ class Config(Settings):
     """Seed of all that is random in training: initial weights, batches, noise and fresh demonstrations."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.num_segments, str) and self.num_segments == "unknown":
-            object.__setattr__(self, "num_segments", None)
         super().__post_init__()
+        if isinstance(self.num_segments, str):
+            object.__setattr__(self, "num_segments", None)
         if self.forgetful and not self.recurrent:
             raise ConfigError("forgetful is True: only policies that remember can forget; pass recurrent=True too.")
         if self.final_temperature is not None and self.final_temperature > self.temperature:
@@ -236,11 +237,6 @@ class Config(Settings):
     def num_codes(self) -> int:
         """Number of codes that labels can name: one for each skill, or for each entry of a Gaussian code."""
         return self.num_skills if self.codes == "categorical" else self.code_dim
-
-    @property
-    def expected_segments(self) -> int:
-        """Number of segments of a demonstration, or a guess (3) where it is unknown."""
-        return self.num_segments or 3
 
     def resolved(self, labels: SegmentCounts = NO_COUNTS) -> Self:
         """Replaces each None whose default follows from the inference or from what gives the number of segments.
@@ -260,13 +256,3 @@ class Config(Settings):
             }
         unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         return dataclasses.replace(self, max_segments=max(self.max_segments, labels.largest), **unset)
-
-
-def given_config(config: Config | None) -> Config:
-    """Returns the given settings, or the default ones for None; refuses anything else."""
-    if config is not None and not isinstance(config, Config):
-        raise ConfigError(
-            f"config is a {type(config).__name__}: pass a Config, such as cil.Config(num_skills=10), or settings by "
-            "their names, such as num_skills=10; those in a dictionary as **settings."
-        )
-    return config or Config()

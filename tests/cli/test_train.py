@@ -83,8 +83,12 @@ def test_what_cannot_be_resumed(
 @pytest.mark.parametrize(
     ("source", "more", "message"),
     [
-        ("symbols", ["--num-skills", "0"], "num_skills is 0: use at least 1."),
-        ("symbols", ["--num-segments", "0"], "num_segments is 0: use at least 1, or 'unknown'; `fit`"),
+        ("symbols", ["--num-skills", "0"], "num_skills is 0: use a whole number of at least 1."),
+        (
+            "symbols",
+            ["--num-segments", "0"],
+            "num_segments is 0: use a whole number of at least 1 or 'unknown' or None.",
+        ),
         ("chess", [], "chess is neither a file nor a world: name a file, or one of grid-pickup"),
         ("missing.npz", [], "missing.npz"),
         ("DATA", ["--num-segments", "5"], "has 4 steps, too few for 5 segments: lower num_segments"),

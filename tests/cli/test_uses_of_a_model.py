@@ -63,7 +63,7 @@ def test_segment_writes_what_the_model_finds(
     assert [len(row["boundary_probs"]) for row in rows] == demos.lengths.tolist()
     assert "exists" in refuses(arguments, capsys)
     main([*arguments, "--overwrite", "--num-segments", "unknown", "--max-segments", "1"])
-    note = "note: 12 of 12 demonstrations have as many segments as were considered, 1, and there may be more"
+    note = "note: 12 of 12 demonstrations have as many segments as were considered, 1: raise max_segments"
     assert " ".join(capsys.readouterr().err.split()).startswith(note)
     assert [path.name for path in tmp_path.iterdir()] == ["found.jsonl"]
 

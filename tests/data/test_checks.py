@@ -126,10 +126,14 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
         [np.zeros((2, 2)), np.zeros((2, 3))],
         r"Actions of episode 1 .*\(3,\).*\(2,\).*one space",
     ),
-    "negative action": (FRAMES, replaced(ACTIONS, 1, [0, -1, 0]), "Episode 1, step 1: action -1 is negative"),
+    "negative action": (
+        FRAMES,
+        replaced(ACTIONS, 1, [0, -1, 0]),
+        "Episode 1, step 1: action -1 is not among the .* renumber the actions",
+    ),
     "no episodes": ([], [], "no episodes; at least one"),
     "no steps": (replaced(FRAMES, 1, np.zeros((1, 4))), replaced(ACTIONS, 1, []), "Episode 1 has no steps"),
-    "lists of two lengths": (FRAMES[:1], ACTIONS, "observations has 1 entries for 2 episodes"),
+    "lists of two lengths": (FRAMES[:1], ACTIONS, "observations must have one entry for each of the 2 episodes, not 1"),
     "objects": (None, [np.array([0, None])], "Actions of episode 0 have dtype object; convert"),
     "strings": (None, [[0, 1], ["up", "down"]], "Actions of episode 1 have dtype <U4"),
     "string frames": ([["a", "b"]], [[0]], "Observations of episode 0 have dtype <U1"),
@@ -189,7 +193,7 @@ def test_from_packed_equals_from_arrays_and_copies_nothing_that_fits():
         (7, 5, [], "no episodes"),
         (7, 5, [2.0, 3.0], "lengths is float64"),
         (7, 5, [[2, 3]], r"lengths is int64 of shape \(1, 2\)"),
-        (7, 5, 5, r"lengths is int64 of shape \(\)"),
+        (7, 5, 5, "lengths are a single number; expected an array"),
         (7, 5, np.array([2**63 - 1, 2**63 - 1, 7]), "do not add up"),  # the sum of these is 5 in int64
     ],
 )
@@ -232,7 +236,7 @@ def masked(values: Any) -> Any:
         ([masked([0, 1, 2])], [[0, 0]], None, "Observations of episode 0"),
         ([[masked([0.0]), masked([1.0])]], [[0]], None, "Observations of episode 0"),
         (None, [[0], masked([0, 1])], None, "Actions of episode 1"),
-        (None, [[0, 0]], [masked([1])], "Boundaries of episode 0"),
+        (None, [[0, 0]], [masked([1])], "boundaries of episode 0"),
     ],
 )
 def test_masks_are_not_lost_in_silence(observations: Any, actions: Any, boundaries: Any, what: str):
@@ -264,23 +268,6 @@ def test_whole_numbers_that_float32_holds_are_kept(value: int):
     assert frames[0, 0] == value
     (unsigned,) = Demonstrations.from_arrays([np.array([[abs(value)], [0]], np.uint64)], [[0]]).observations
     assert unsigned[0, 0] == abs(value)
-
-
-@pytest.mark.parametrize("lists", [True, False])
-def test_sparse_numbers_of_actions_are_refused_unless_it_is_given_how_many_there_are(lists: bool):
-    def made(**options: Any) -> Demonstrations:
-        if lists:
-            return Demonstrations.from_arrays(None, [[0, 7], [10_000]], **options)
-        return Demonstrations.from_packed(None, [0, 7, 10_000], [2, 1], **options)
-
-    with pytest.raises(DemonstrationError, match=r"to 10000, and only 3 .*np\.unique\(values, .* or give num_actions"):
-        made()
-    assert made(num_actions=10_001).num_actions == 10_001
-
-
-def test_numbers_of_actions_may_be_large_where_many_occur():
-    assert Demonstrations.from_arrays(None, [[0, 9_999]]).num_actions == 10_000
-    assert Demonstrations.from_arrays(None, [np.arange(0, 20_000, 100) + 1]).num_actions == 19_902
 
 
 TIMES = 1.7e9 + 0.1 * np.arange(61)
@@ -333,7 +320,6 @@ def test_discrete_actions_as_floats_bring_a_warning(make: Any, actions: Any):
     "actions",
     [
         [[[0.0], [1.0]], [[2.0], [0.0]]],  # somebody has said that they are vectors
-        [[0.0, 1.0], [[2.0], [0.0]]],
         [[0.0, 1.0], [2.0, 0.5]],
         [[0.0, 1.0], [2.0, 3.0]],  # each only once
         [[0.0, 0.0], [0.0, 0.0]],

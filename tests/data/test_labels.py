@@ -94,6 +94,10 @@ def test_what_is_not_given_is_unknown():
     assert DEMOS.reveal().with_labels() == DEMOS
 
 
+def test_a_segment_starts_at_step_0_whether_it_is_labelled_or_not():
+    assert DEMOS.with_labels([[1, 0, 1, 0], [1], None]) == DEMOS.with_labels([[0, 0, 1, 0], [0], None])
+
+
 def test_from_packed_takes_labels():
     told = DEMOS.reveal()
     packed = np.concatenate(DEMOS.actions)
@@ -119,20 +123,27 @@ def test_labels_that_can_be_true_are_taken(boundaries: Any, codes: Any):
 @pytest.mark.parametrize(
     ("boundaries", "codes", "message"),
     [
-        ([None, None, [0, 0]], [None, None, [3, 4]], "Episode 2, step 1: code label 4 differs"),
-        ([[0, 1, 0, 0], None, None], [[3, 4, -1, 3], None, None], "Episode 0, step 3: code label 3 differs"),
-        ([None, None, [1, 0]], None, "Episode 2, step 0: boundary label 1, but the first segment"),
-        ([None, None, [0, 2]], None, "Episode 2, step 1: boundary label 2; use 1"),
-        ([None, None, [-2, 0]], None, "Episode 2, step 0: boundary label -2"),
-        (None, [None, None, [0, -2]], "Episode 2, step 1: code label -2"),
+        ([None, None, [0, 0]], [None, None, [3, 4]], "Episode 2, step 1: code 4 differs"),
+        ([[0, 1, 0, 0], None, None], [[3, 4, -1, 3], None, None], "Episode 0, step 3: code 3 differs"),
+        (
+            [None, None, [0, 2]],
+            None,
+            r"Episode 2: entry 1 of boundaries is 2; use numbers from -1 to 1 \(-1: unknown\)",
+        ),
+        ([None, None, [-2, 0]], None, "Episode 2: entry 0 of boundaries is -2"),
+        (None, [None, None, [0, -2]], "Episode 2: entry 1 of codes is -2"),
         (
             [None, None, [0]],
             None,
-            r"Episode 2 has 1 boundary labels for 2 steps; .* or boundary_places=\[\[15, 23\], None\]",
+            r"Episode 2 of length 2: the number of its boundaries is 1, .* or boundary_places=\[\[15, 23\], None\]",
         ),
-        (None, [None, None, [0, 1, 1]], "Episode 2 has 3 code labels for 2 steps; .*segment_codes="),
-        (None, [None, None], "code labels has 2 entries for 3 episodes"),
-        (None, [None, None, [0.5, 1.0]], "Code labels of episode 2 are float64"),
+        (
+            None,
+            [None, None, [0, 1, 1]],
+            "Episode 2 of length 2: the number of its codes is 3, and should be 2; .*segment_codes=",
+        ),
+        (None, [None, None], "codes must have one entry for each of the 3 episodes, not 2"),
+        (None, [None, None, [0.5, 1.0]], "codes of episode 2 are float64"),
     ],
 )
 def test_labels_that_contradict_themselves_are_refused(boundaries: Any, codes: Any, message: str):
@@ -167,20 +178,20 @@ def test_places_of_true_boundaries_say_what_reveal_says(recipe: Recipe):
         ({"boundary_places": [[0, 3], None, None]}, "Episode 0 has a boundary at step 0, .*leave out 0 and 4"),
         ({"boundary_places": [[3, 1], None, None]}, "Episode 0 has boundary 1 after 3; sort"),
         ({"boundary_places": [None, [1], None]}, "Episode 1 has a boundary at step 1, .*lie within"),
-        ({"boundary_places": [[1, 3], None]}, "boundary places has 2 entries for 3 episodes"),
-        ({"boundary_places": [[1.0, 3.0], None, None]}, "Boundary places of episode 0 are float64"),
-        ({"boundary_places": np.zeros((3, 1))}, "boundary places is a single ndarray"),
+        ({"boundary_places": [[1, 3], None]}, "boundary_places must have one entry for each of the 3 episodes, not 2"),
+        ({"boundary_places": [[1.0, 3.0], None, None]}, "boundary_places of episode 0 are float64"),
+        ({"boundary_places": np.zeros((3, 1))}, "boundary_places is a single ndarray"),
         (
             {"boundary_places": [[1], None, None], "segment_codes": [[5, 0, 5], None, None]},
-            "Episode 0 has codes for 3 segments, but .* allow 2 to 2; give one code per segment",
+            "the number of its segment_codes is 3, and should be 2; give one per segment",
         ),
         (
             {"boundary_places": [[3], None, None], "codes": [[5, 0, 0, 5], None, None]},
-            "Episode 0, step 1: code label 0 differs",
+            "Episode 0, step 1: code 0 differs",
         ),
         (
             {"boundary_places": [[1], None, None], "boundaries": [None, None, [0, 1]]},
-            "boundaries and boundary_places are both given; .* one of them",
+            "Both boundaries and boundary_places are given; .* one of them",
         ),
     ],
 )

@@ -74,21 +74,29 @@ def test_minari_says_that_it_does_not_keep_them():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"segment_codes": [[1, -2], None, None]}, r"Episode 0, segment 1: code -2; use a code from 0 up"),
-        ({"segment_codes": [[1], None]}, "segment codes has 2 entries for 3 episodes"),
-        ({"segment_codes": [[0.5], None, None]}, "Segment codes of episode 0 are float64"),
-        ({"segment_codes": np.zeros((3, 2), int)}, "segment codes is a single ndarray"),
+        ({"segment_codes": [[1, -2], None, None]}, "Episode 0: entry 1 of segment_codes is -2; use numbers from -1 to"),
+        ({"segment_codes": [[1], None]}, "segment_codes must have one entry for each of the 3 episodes, not 2"),
+        ({"segment_codes": [[0.5], None, None]}, "segment_codes of episode 0 are float64"),
+        ({"segment_codes": np.zeros((3, 2), int)}, "segment_codes is a single ndarray"),
         (
             {"segment_codes": [None, [1, 2], None]},
-            "Episode 1 has codes for 2 segments, but its 1 steps .* allow 1 to 1;",
+            "Episode 1 of length 1: the number of its segment_codes is 2, and should be 1;",
         ),
         (
             {"segment_codes": [[1, 2], None, None], "boundaries": [[0, 1, 1, -1], None, None]},
-            "Episode 0 has codes for 2 segments, .* allow 3 to 4; give one code per segment",
+            "segment_codes is 2, and should be 3 to 4; give one per segment",
         ),
         (
             {"segment_codes": [[1, 2, 3], None, None], "boundaries": [[0, 0, 1, 0], None, None]},
-            "Episode 0 has codes for 3 segments, .* allow 2 to 2; .* or correct the boundary labels",
+            "segment_codes is 3, and should be 2; .* or correct the boundaries",
+        ),
+        (
+            {
+                "segment_codes": [[1, 2, 3], None, None],
+                "boundary_places": [[1, 3], None, None],
+                "codes": [[1, -1, 4, 3], None, None],
+            },
+            "Episode 0, segment 1: segment_codes gives code 2, and codes gives 4 at one of its steps",
         ),
     ],
 )

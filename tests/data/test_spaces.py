@@ -14,10 +14,14 @@ SYMBOL = Space("symbol", (), 5, 0, 2)
 @pytest.mark.parametrize(
     ("observation", "space", "message"),
     [
-        (np.zeros(1), VECTOR, r"The observation has shape \(1,\): the model was trained with \(2,\)"),
-        (0.0, VECTOR, r"has shape \(\)"),
-        (np.array([0.0, np.nan]), VECTOR, r"not a finite number"),
-        (np.array(["a", "b"]), VECTOR, r"give numbers"),
+        (
+            np.zeros(1),
+            VECTOR,
+            r"The observation is of type float64 and shape \(1,\): give finite numbers of shape \(2,\)",
+        ),
+        (0.0, VECTOR, r"of type float64 and shape \(\)"),
+        (np.array([0.0, np.nan]), VECTOR, "give finite numbers"),
+        (np.array(["a", "b"]), VECTOR, "of type <U1 .* give finite numbers"),
         (5, SYMBOL, r"The observation is 5: the model was trained with symbols 0 to 4"),
         (-1, SYMBOL, r"symbols 0 to 4"),
         (1.0, SYMBOL, r"symbols 0 to 4"),
@@ -33,8 +37,8 @@ def test_observations(observation: Any, space: Space, message: str) -> None:
     [
         (3, VECTOR, r"The action is 3: the model was trained with actions 0 to 2"),
         (1.0, VECTOR, r"actions 0 to 2"),
-        (np.zeros(3), SYMBOL, r"The action has shape \(3,\): the model was trained with \(2,\)"),
-        (np.array([np.inf, 0]), SYMBOL, r"not a finite number"),
+        (np.zeros(3), SYMBOL, r"The action is of type float64 and shape \(3,\): give finite numbers of shape \(2,\)"),
+        (np.array([np.inf, 0]), SYMBOL, "give finite numbers"),
     ],
 )
 def test_actions(action: Any, space: Space, message: str) -> None:

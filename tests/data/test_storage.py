@@ -73,11 +73,11 @@ def test_arrays_are_read_only_and_the_callers_array_is_not():
     ],
     ids=["values", "counts", "dtype"],
 )
-def test_equals_tells_apart(other: Ragged):
+def test_equality(other: Ragged):
     one = Ragged(np.array([1, 2, 3], np.int32), np.array([1, 2]))
-    assert one.equals(Ragged(np.array([1, 2, 3], np.int32), np.array([1, 2])))
-    assert not one.equals(other)
-    assert Storage(one, one).equals(Storage(one, one))
-    assert not Storage(one, one).equals(Storage(one, other))
-    assert not Storage(one, one).equals(Storage(one, one, num_actions=4))
-    assert not Storage(one, one).equals(Storage(one, one, true_codes=one))
+    assert one == Ragged(np.array([1, 2, 3], np.int32), np.array([1, 2]))
+    assert one != other
+    assert Storage(one, one) == Storage(one, one)
+    assert Storage(one, one) != Storage(one, other)
+    assert Storage(one, one) != Storage(one, one, num_actions=4)
+    assert Storage(one, one) != Storage(one, one, true_codes=one)

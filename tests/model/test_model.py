@@ -219,7 +219,8 @@ def test_counts_that_crowd_the_largest_one_are_told() -> None:
     """Where that many fit in and no label says so; the others are certain, which looks as if all were well."""
     demos, model = vector_demos(), small_model()
     with pytest.warns(
-        CountWarning, match="4 of 4 demonstrations have as many segments as were considered, 1, and .* 2 say"
+        CountWarning,
+        match="4 of 4 demonstrations have as many segments as were considered, 1: raise max_segments, such as to 2",
     ):
         model.segment(demos, "unknown", max_segments=1)
     told = demos.with_labels(segment_codes=[[0]] * 4)
@@ -237,7 +238,7 @@ def test_demonstrations_that_are_one_segment_each_are_told() -> None:
     dear = dataclasses.replace(
         model, resolved=dataclasses.replace(model.resolved, num_segments=None, segment_cost=100.0)
     )
-    with pytest.warns(CountWarning, match="4 of 4 demonstrations are found to be one segment each"):
+    with pytest.warns(CountWarning, match="4 of 4 demonstrations have one segment each"):
         assert dear.segment(demos).num_segments.tolist() == [1] * 4
     with warnings.catch_warnings(action="error"):
         dear.segment(demos, 1)
@@ -251,7 +252,7 @@ def test_counts_that_are_none(count: Any) -> None:
 
 
 def test_a_largest_number_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"max_segments is 0: use at least 1\."):
+    with pytest.raises(ConfigError, match=r"max_segments is 0: use a whole number of at least 1\."):
         small_model().segment(vector_demos(), "unknown", max_segments=0)
 
 

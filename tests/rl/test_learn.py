@@ -139,9 +139,9 @@ def test_a_run_is_resumed_with_what_it_was_started_with(model: cil.Model, tmp_pa
         ("symbols", {}, "has no tasks to act on"),
         ("reacher", {"agent": "low-level"}, "continuous"),
         (WORLD, {"agents": "bc"}, "no setting agents: did you mean agent"),
-        (WORLD, {"first_entropy_cost": -1.0}, "use 0 or more"),
+        (WORLD, {"first_entropy_cost": -1.0}, "use a number of at least 0"),
         (WORLD, {"resume": True}, "nothing to resume"),
-        (WORLD, {"config": {"agent": "bc"}}, r"config is a dict: pass an AgentConfig, .*as \*\*settings"),
+        (WORLD, {"config": {"agent": "bc"}}, r"config is a dict: pass AgentConfig.*as \*\*settings"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any], message: str) -> None:

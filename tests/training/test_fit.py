@@ -314,7 +314,7 @@ def test_what_is_refused_leaves_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(DemonstrationError, match="too few for 5 segments"):
         fit(vector_demos(), config=SMALL, num_segments=5, out=folder)
-    with pytest.raises(ConfigError, match="num_skills is 0: use at least 1"):
+    with pytest.raises(ConfigError, match="num_skills is 0: use a whole number of at least 1"):
         fit(vector_demos(), config=SMALL, num_skills=0, out=folder)
     assert not folder.exists()
 
@@ -598,7 +598,7 @@ def test_a_long_list_of_counts_is_not_shown() -> None:
 
 def test_num_segments_may_be_called_unknown() -> None:
     assert attach_counts(vector_demos(), SMALL, {"num_segments": "unknown"})[1].num_segments is None
-    with pytest.raises(ConfigError, match="`fit` also takes a list"):
+    with pytest.raises(ConfigError, match="use a whole number of at least 1 or 'unknown' or None"):
         fit(vector_demos(), config=SMALL, num_segments="three")
 
 
@@ -611,7 +611,7 @@ def test_only_demonstrations_and_worlds_are_fitted(what: Any) -> None:
 @pytest.mark.parametrize("config", [{"num_skills": 3}, {}, "exact"])
 @pytest.mark.parametrize("counts", [3, [2, 2, 2, 2]])
 def test_only_a_config_is_one(config: Any, counts: Any) -> None:
-    with pytest.raises(ConfigError, match=r"config is a (dict|str): pass a Config, .*as \*\*settings"):
+    with pytest.raises(ConfigError, match=r"config is a (dict|str): pass Config.*as \*\*settings"):
         fit(vector_demos(), config=config, num_segments=counts)
 
 
@@ -648,7 +648,7 @@ def test_grids_too_small_for_the_network() -> None:
         fit(demos, config=SMALL)
 
 
-@pytest.mark.parametrize("largest", [10_000, 2**30])
+@pytest.mark.parametrize("largest", [100_000, 2**30])
 def test_sparse_numbers_of_symbols(largest: int) -> None:
     demos = Demonstrations.from_arrays([np.array([0, 5, largest, 5, 0])] * 2, [[0, 1, 1, 0]] * 2)
     message = rf"Observations are numbered up to {largest}, and only 3 .*np\.unique\(values, return_inverse=True\)"
@@ -660,12 +660,10 @@ def test_sparse_numbers_of_symbols(largest: int) -> None:
 
 def test_more_actions_than_can_be_learned_of() -> None:
     demos = Demonstrations.from_arrays(None, [[0, 1, 1, 0]] * 2, num_actions=2**24)
-    with pytest.raises(
-        DemonstrationError, match=r"num_actions is 16777216, .* only 2 .*np\.unique.* lower num_actions"
-    ):
+    with pytest.raises(DemonstrationError, match=r"Actions are numbered up to 16777215, and only 2 .*np\.unique"):
         fit(demos, config=SMALL)
 
 
 def test_dense_numbers_of_symbols_may_be_large() -> None:
-    frames = np.arange(0, 20_000, 100) + 1
+    frames = np.arange(0, 200_000, 100) + 1
     check_numbering(Demonstrations.from_arrays([frames], [np.zeros(len(frames) - 1, int)], num_actions=100_000))

@@ -81,7 +81,7 @@ class LSTMSurprisal:
 
     def fit(self, demos: Demonstrations | str | World) -> "SurprisalCuts":
         """Learns to predict actions, and keeps the seed that predicts held-out ones best."""
-        source = training_world(demos, self.config.expected_segments) if isinstance(demos, str) else demos
+        source = training_world(demos, self.config.num_segments) if isinstance(demos, str) else demos
         return SurprisalCuts(fit(source, config=surprisal_settings(self.config), progress=False))
 
 

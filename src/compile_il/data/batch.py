@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import NO_SEGMENT, UNKNOWN
-from compile_il.data.ragged import Ragged, Storage
+from compile_il.data.ragged import Ragged
 
 ROUND_STEPS, ROUND_FRAMES = 16, 1024
 """Numbers of steps and of frames are rounded up to multiples of these, so that only few programs are compiled."""
@@ -71,11 +71,7 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
 
 def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
     """Makes a batch of demonstrations as NumPy arrays of fixed shapes."""
-    return pack_batch(demos.storage, num_frames, max_length)
-
-
-def pack_batch(storage: Storage, num_frames: int, max_length: int) -> Batch:
-    """Makes a batch from the arrays of demonstrations."""
+    storage = demos.storage
     lengths = storage.actions.counts
     sizes = lengths + 1
     ends = np.cumsum(sizes)
@@ -88,6 +84,13 @@ def pack_batch(storage: Storage, num_frames: int, max_length: int) -> Batch:
         out[:used] = values[:used]
         return out
 
+    def padded(labels: Ragged | None) -> np.ndarray:
+        unknown = Ragged(np.zeros(0, np.int32), np.zeros_like(lengths))
+        return (labels or unknown).padded(max_length, UNKNOWN)
+
+    segment_codes = np.zeros((len(lengths), 0), np.int32)
+    if (listed := storage.label_segments) is not None:
+        segment_codes = np.where(listed.counts[:, None] > 0, listed.padded(max_length + 1, NO_SEGMENT), UNKNOWN)
     # One action a frame: a row of zeros stands for the action that the last frame of an episode does not have.
     actions = np.insert(storage.actions.values, np.cumsum(lengths), 0, axis=0)
     return Batch(
@@ -96,24 +99,11 @@ def pack_batch(storage: Storage, num_frames: int, max_length: int) -> Batch:
         first=np.where(fits, first, 0).astype(np.int32),
         lengths=lengths.astype(np.int32),
         fits=fits,
-        boundary_labels=_padded_labels(storage.label_boundaries, len(lengths), max_length),
-        code_labels=_padded_labels(storage.label_codes, len(lengths), max_length),
-        segment_codes=_padded_segment_codes(storage.label_segments, len(lengths), max_length),
+        boundary_labels=padded(storage.label_boundaries),
+        code_labels=padded(storage.label_codes),
+        segment_codes=segment_codes,
         rows=np.arange(len(lengths), dtype=np.int32),
     )
-
-
-def _padded_labels(labels: Ragged | None, num_demos: int, max_length: int) -> np.ndarray:
-    if labels is None:
-        return np.full((num_demos, max_length), UNKNOWN, np.int32)
-    return labels.padded(max_length, UNKNOWN)
-
-
-def _padded_segment_codes(listed: Ragged | None, num_demos: int, max_length: int) -> np.ndarray:
-    """Pads lists of codes with `NO_SEGMENT`, or with `UNKNOWN` where none are listed, to the longest there can be."""
-    if listed is None:
-        return np.zeros((num_demos, 0), np.int32)
-    return np.where(listed.counts[:, None] > 0, listed.padded(max_length + 1, NO_SEGMENT), UNKNOWN)
 
 
 def pick(batch: Batch, rows: np.ndarray) -> Batch:
@@ -147,10 +137,6 @@ class Bucket(NamedTuple):
     num_rows: int
     num_frames: int
 
-    def places(self, lengths: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Returns the indices of those lengths that belong in this bucket."""
-        return np.flatnonzero((lengths > self.more_than) & (lengths <= self.up_to))
-
 
 def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> int:
     """Returns the largest length in the bucket for usual lengths; that of the longest if one bucket is best."""
@@ -168,12 +154,9 @@ def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> i
 
 def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
     """Returns how many rows hold the chosen demonstrations of all random batches but one in `ONE_IN`."""
-    ways, tail = math.comb(num_all, batch_size), 0
-    for number in range(min(num_chosen, batch_size), 0, -1):
-        tail += math.comb(num_chosen, number) * math.comb(num_all - num_chosen, batch_size - number)
-        if tail * ONE_IN > ways:
-            return number
-    return 1
+    from scipy.stats import hypergeom  # takes a while, which most uses of the package need not pay
+
+    return max(1, int(hypergeom.isf(1 / ONE_IN, num_all, num_chosen, batch_size)))
 
 
 def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
@@ -207,25 +190,26 @@ def batches_by_bucket(
 
     Demonstrations of one bucket keep their order; those beyond its rows are left out.
     """
-    storage, lengths, batches = demos.storage, demos.storage.actions.counts, []
+    lengths, batches = demos.lengths, []
     shortest = int(lengths.argmin())
     for bucket in buckets:
-        places = [bucket.places(lengths[rows])[: bucket.num_rows] for rows in chosen]
+        is_within = [(bucket.more_than < lengths[rows]) & (lengths[rows] <= bucket.up_to) for rows in chosen]
+        places = [np.flatnonzero(each)[: bucket.num_rows] for each in is_within]
         if any(map(len, places)):
             parts = [
-                _fill_bucket(storage.take(rows[some] if len(some) else np.array([shortest])), some, bucket)
+                _fill_bucket(demos[rows[some] if len(some) else [shortest]], some, bucket)
                 for rows, some in zip(chosen, places, strict=True)
             ]
             batches.append(jax.tree.map(lambda *leaves: np.stack(leaves), *parts))
     return tuple(batches)
 
 
-def _fill_bucket(storage: Storage, places: NDArray[np.intp], bucket: Bucket) -> Batch:
+def _fill_bucket(demos: Demonstrations, places: NDArray[np.intp], bucket: Bucket) -> Batch:
     """Makes a batch of the bucket's size, whose other rows repeat the first demonstration and do not count (`fits`).
 
     Repeats come last, so that for gradients frames lie one after the other (`to_padded`).
     """
-    batch = pack_batch(storage, bucket.num_frames, bucket.up_to)
+    batch = batch_of(demos, bucket.num_frames, bucket.up_to)
     batch = pick(batch, rows_filled_up(len(batch.lengths), bucket.num_rows))
     rows = np.pad(places, (0, bucket.num_rows - len(places))).astype(np.int32)
     return batch._replace(fits=batch.fits & (np.arange(bucket.num_rows) < len(places)), rows=rows)
@@ -261,16 +245,10 @@ def _spread(
     return values[index]
 
 
-def _spread_and_save(
-    values: Float[Array, "F ..."], index: Int[Array, "B T"], place: Int[Array, " F"]
-) -> tuple[Float[Array, "B T ..."], Int[Array, " F"]]:
-    return values[index], place
-
-
 def _spread_back(place: Int[Array, " F"], gradient: Float[Array, "B T ..."]) -> tuple[Array, None, None]:
     rows = gradient.reshape(-1, *gradient.shape[2:])[jnp.maximum(place, 0)]
     is_used = (place != NOWHERE).reshape(-1, *[1] * (rows.ndim - 1))
     return jnp.where(is_used, rows, 0), None, None
 
 
-_spread.defvjp(_spread_and_save, _spread_back)
+_spread.defvjp(lambda values, index, place: (values[index], place), _spread_back)

@@ -54,7 +54,7 @@ class Padded(NamedTuple):
     lengths: Int[np.ndarray, " B"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class Demonstrations:
     """One or more demonstrations of one task, or of many, in one observation space and one action space.
 
@@ -123,7 +123,7 @@ class Demonstrations:
         """Joins the episodes of all parts, in order; where only some have labels, those of the others are unknown."""
         if len(parts) == 0:
             raise DemonstrationError("There is nothing to concatenate; give at least one set of demonstrations.")
-        spaces = [part.storage.space for part in parts]
+        spaces = [part.storage.describe_space() for part in parts]
         for i, space in enumerate(spaces):
             if space != spaces[0]:
                 raise DemonstrationError(
@@ -326,11 +326,6 @@ class Demonstrations:
         from compile_il.data.minari import from_minari
 
         return from_minari(dataset_id)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Demonstrations) and self.storage.equals(other.storage)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Demonstrations({self.storage.describe()})"

@@ -1,6 +1,5 @@
 """Checks the truth about segments, and labels: boundaries and codes by step, or codes by segment in order."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +22,8 @@ from compile_il.data.validation import (
 
 NO_SEGMENT = -2
 """The padding that follows the codes of an episode's segments: there is no such segment."""
+
+PER_SEGMENT = "give one per segment, or correct the boundaries"
 
 Parts = TypeVar("Parts", bound=list[np.ndarray] | np.ndarray)
 """One array per episode, or the array of a single one."""
@@ -50,7 +51,7 @@ class PartialLabels(Generic[Parts]):
     """Labels with one number per step, and with one per segment."""
 
     boundaries: Parts
-    """1 where a segment starts at step t, 0 where none does, `UNKNOWN` elsewhere. Never 1 at step 0."""
+    """1 at each inner boundary, 0 where no segment starts, `UNKNOWN` elsewhere; never 1 at step 0."""
     codes: Parts
     """The code of the segment that step t belongs to, or `UNKNOWN`."""
     segment_codes: Parts | None = None
@@ -61,7 +62,10 @@ class PartialLabels(Generic[Parts]):
 def check_truth(lengths: Int[np.ndarray, " B"], boundaries: Any | None, codes: Any | None) -> dict[str, Any]:
     """Packs true boundaries and codes as fields of `Storage`; see `Demonstrations.with_truth`."""
     starts = None if boundaries is None else _inner_boundaries(boundaries, "boundaries", lengths)
-    ids = None if codes is None else _true_codes(codes, lengths, starts)
+    ids = None if codes is None else _pack_integers(codes, "codes", len(lengths), least=0)
+    if ids is not None:
+        least, most = (np.ones_like(lengths), lengths) if starts is None else (starts.counts + 1, starts.counts + 1)
+        _check_counts(ids, "codes", lengths, least, most, PER_SEGMENT)
     return {"true_boundaries": starts, "true_codes": ids}
 
 
@@ -72,15 +76,16 @@ def check_labels(
     if boundaries is codes is segment_codes is boundary_places is None:
         return {"label_boundaries": None, "label_codes": None, "label_segments": None}
     if boundaries is not None and boundary_places is not None:
-        raise DemonstrationError(
-            "boundaries and boundary_places are both given; pass one of them: one label per step, or places."
-        )
+        raise DemonstrationError("Both boundaries and boundary_places are given; pass one of them.")
     if boundary_places is None:
-        starts = _label_boundaries(boundaries, lengths)
+        by_place = "boundary_places=[[15, 23], None], which lists the first step of each segment but the first"
+        starts = _pack_per_step(boundaries, "boundaries", lengths, most=1, otherwise=by_place)
+        # A segment always starts at step 0, which is no inner boundary.
+        starts = Ragged(np.where(_is_inner(starts), starts.values, np.minimum(starts.values, 0)), lengths)
     else:
         starts = _labels_at_places(boundary_places, lengths)
     ids = _label_codes(codes, lengths, starts)
-    in_order = None if segment_codes is None else _segment_codes(segment_codes, starts)
+    in_order = None if segment_codes is None else _segment_codes(segment_codes, starts, ids)
     return {"label_boundaries": starts, "label_codes": ids, "label_segments": in_order}
 
 
@@ -105,49 +110,29 @@ def _inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, " B"]
     return packed
 
 
-def _true_codes(codes: Any, lengths: Int[np.ndarray, " B"], boundaries: Ragged | None) -> Ragged:
-    """Packs true codes: one per segment, none negative."""
-    packed = _pack_integers(codes, "codes", len(lengths))
-    refuse_where(packed, packed.values < 0, lambda i, m, v: f"Episode {i}: code {m} is {v}; number codes from 0.")
-    if boundaries is not None:
-        _refuse_counts(
-            packed.counts != boundaries.counts + 1,
-            lambda i: (
-                f"Episode {i} has {packed.counts[i]} codes and {boundaries.counts[i]} inner boundaries, so "
-                f"{boundaries.counts[i] + 1} segments; give one code per segment."
-            ),
-        )
-    _refuse_counts(
-        (packed.counts < 1) | (packed.counts > lengths),
-        lambda i: (
-            f"Episode {i} has {packed.counts[i]} codes in {lengths[i]} steps; give one code per segment, "
-            "where a segment is at least one step."
-        ),
-    )
-    return packed
-
-
-def _pack_integers(parts: Any, name: str, num_episodes: int) -> Ragged:
+def _pack_integers(
+    parts: Any, name: str, num_episodes: int, *, least: int = -INT32_MAX, most: int = INT32_MAX
+) -> Ragged:
     """Packs flat lists of integers, one per episode, as int32; lists that are packed already are only checked."""
     if not isinstance(parts, Ragged):
         check_list(parts, name, expected=num_episodes)
         parts = Ragged.pack([_as_integers(part, name, i) for i, part in enumerate(parts)])
+    unknown = " (-1: unknown)" if least == UNKNOWN else ""
     refuse_where(
         parts,
-        (parts.values < -INT32_MAX) | (parts.values > INT32_MAX),
-        lambda i, k, v: f"Episode {i}: entry {k} of its {name} is {v}; use numbers that fit into int32.",
+        (parts.values < least) | (parts.values > most),
+        lambda i, k, v: f"Episode {i}: entry {k} of {name} is {v}; use numbers from {least} to {most}{unknown}.",
     )
     return Ragged(parts.values.astype(np.int32, copy=False), parts.counts)
 
 
 def _as_integers(part: Any, name: str, episode: int) -> np.ndarray:
-    what = f"{name.capitalize()} of episode {episode}"
-    if part is None:  # an unknown label has been replaced
-        label = "boundary_places" if name == "boundaries" else "segment_codes"
+    what = f"{name} of episode {episode}"
+    if part is None:  # in labels, None has been replaced
         raise DemonstrationError(
             f"{what} are None: the truth is known of all episodes or of none. To score those whose truth is known, "
-            f"take them alone, demos[indices].with_truth({name}=...); to learn from what is known, give it as labels, "
-            f"demos.with_labels({label}=...)."
+            f"take them alone, demos[indices].with_truth({name}=...); to learn from it, give it as labels, "
+            "demos.with_labels(boundary_places=..., segment_codes=...)."
         )
     array = as_array(part, what)
     if array.ndim != 1 or (array.size and array.dtype.kind not in INTEGERS):
@@ -155,36 +140,23 @@ def _as_integers(part: Any, name: str, episode: int) -> np.ndarray:
     return array if array.size else array.astype(np.int32)  # NumPy takes [] for an array of floats
 
 
-def _refuse_counts(wrong: Bool[np.ndarray, " B"], message: Callable[[int], str]) -> None:
-    """Raises `message(episode)` about the first episode with a wrong number of entries, if there is one."""
+def _check_counts(packed: Ragged, name: str, lengths: Any, least: Any, most: Any, remedy: str) -> None:
+    """Refuses fewer than `least` or more than `most` entries for an episode."""
+    wrong = (packed.counts < least) | (packed.counts > most)
     if wrong.any():
-        raise DemonstrationError(message(int(np.argmax(wrong))))
-
-
-def _label_boundaries(boundaries: Any | None, lengths: Int[np.ndarray, " B"]) -> Ragged:
-    """Packs boundary labels, each 1, 0 or `UNKNOWN`; all are unknown if None."""
-    by_place = "boundary_places=[[15, 23], None], which lists the first step of each segment but the first"
-    packed = _pack_per_step(boundaries, "boundary labels", lengths, otherwise=by_place)
-    refuse_where(
-        packed,
-        (packed.values < UNKNOWN) | (packed.values > 1),
-        lambda i, t, v: (
-            f"Episode {i}, step {t}: boundary label {v}; use 1 (a segment starts here), 0 (none does) or -1 (unknown)."
-        ),
-    )
-    refuse_where(
-        packed,
-        (packed.values == 1) & ~_is_inner(packed),
-        lambda i, t, _: f"Episode {i}, step {t}: boundary label 1, but the first segment always starts there; use 0.",
-    )
-    return packed
+        i = int(np.argmax(wrong))
+        allowed = f"{most[i]}" if least[i] == most[i] else f"{least[i]} to {most[i]}"
+        raise DemonstrationError(
+            f"Episode {i} of length {lengths[i]}: the number of its {name} is {packed.counts[i]}, and should be "
+            f"{allowed}; {remedy}."
+        )
 
 
 def _labels_at_places(places: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
     """Packs boundary labels of all steps, from places of all inner boundaries, or None if they are unknown."""
-    check_list(places, "boundary places", expected=len(lengths))
+    check_list(places, "boundary_places", expected=len(lengths))
     is_known = np.array([inner is not None for inner in places], bool)
-    starts = _inner_boundaries([[] if inner is None else inner for inner in places], "boundary places", lengths)
+    starts = _inner_boundaries([[] if inner is None else inner for inner in places], "boundary_places", lengths)
     labels = np.where(np.repeat(is_known, lengths), 0, UNKNOWN).astype(np.int32)
     labels[(np.cumsum(lengths) - lengths)[starts.part_index] + starts.values] = 1
     return Ragged(labels, lengths)
@@ -193,12 +165,7 @@ def _labels_at_places(places: Any, lengths: Int[np.ndarray, " B"]) -> Ragged:
 def _label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundaries: Ragged) -> Ragged:
     """Packs code labels, each a code or `UNKNOWN`; they change only where a segment may start."""
     by_segment = "segment_codes=[[2, 0, 1], None], which lists the code of each segment"
-    packed = _pack_per_step(codes, "code labels", lengths, otherwise=by_segment)
-    refuse_where(
-        packed,
-        packed.values < UNKNOWN,
-        lambda i, t, v: f"Episode {i}, step {t}: code label {v}; use a code from 0 up, or -1 (unknown).",
-    )
+    packed = _pack_per_step(codes, "codes", lengths, most=INT32_MAX, otherwise=by_segment)
     # All steps of a stretch are certain to lie in one segment: those of them with codes must agree.
     stretch = np.cumsum((boundaries.values != 0) | ~_is_inner(boundaries))
     known = np.flatnonzero(packed.values != UNKNOWN)
@@ -208,28 +175,25 @@ def _label_codes(codes: Any | None, lengths: Int[np.ndarray, " B"], boundaries: 
         packed,
         changes,
         lambda i, t, v: (
-            f"Episode {i}, step {t}: code label {v} differs from the one before it, while the boundary "
-            "labels since then are 0; label the start of the segment 1 or -1, or correct the code."
+            f"Episode {i}, step {t}: code {v} differs from the one before it, while the boundary labels since then "
+            "are 0; label the start of the segment 1 or -1, or correct the code."
         ),
     )
     return packed
 
 
-def _pack_per_step(parts: Any | None, name: str, lengths: Int[np.ndarray, " B"], *, otherwise: str) -> Ragged:
-    """Packs labels with one integer per step; None, for one episode or for all, stands for unknown.
+def _pack_per_step(
+    parts: Any | None, name: str, lengths: Int[np.ndarray, " B"], *, most: int, otherwise: str
+) -> Ragged:
+    """Packs labels with one integer per step, from `UNKNOWN` to `most`; None, for one episode or all, is unknown.
 
     `otherwise` says what to pass for labels that are not by step.
     """
     parts = [None] * len(lengths) if parts is None else parts
     check_list(parts, name, expected=len(lengths))
     filled = [np.full(T, UNKNOWN) if part is None else part for part, T in zip(parts, lengths.tolist(), strict=True)]
-    packed = _pack_integers(filled, name, len(lengths))
-    _refuse_counts(
-        packed.counts != lengths,
-        lambda i: (
-            f"Episode {i} has {packed.counts[i]} {name} for {lengths[i]} steps; give one per step, or {otherwise}."
-        ),
-    )
+    packed = _pack_integers(filled, name, len(lengths), least=UNKNOWN, most=most)
+    _check_counts(packed, name, lengths, lengths, lengths, f"give one per step, or {otherwise}")
     return packed
 
 
@@ -240,35 +204,30 @@ def _is_inner(steps: Ragged) -> Bool[np.ndarray, " S"]:
     return is_inner
 
 
-def _segment_codes(segment_codes: Any, boundaries: Ragged) -> Ragged:
-    """Packs codes of segments, none for an episode with None; refuses more or fewer than boundary labels allow.
+def _segment_codes(segment_codes: Any, boundaries: Ragged, codes: Ragged) -> Ragged:
+    """Packs codes of segments, none for an episode with None; refuses those that contradict labels of steps.
 
-    Whether they also agree with the code labels of steps is checked before training and where a model segments.
-
-    Args:
-      segment_codes: for each episode None, or for each segment a code, `UNKNOWN` or None.
-      boundaries: boundary labels of all steps.
+    Where boundary labels leave a segment's steps open, training checks whether any segmentation agrees.
     """
-    check_list(segment_codes, "segment codes", expected=len(boundaries.counts))
+    check_list(segment_codes, "segment_codes", expected=len(boundaries.counts))
     lists = [[] if part is None else part for part in segment_codes]
     lists = [[UNKNOWN if c is None else c for c in part] if isinstance(part, list | tuple) else part for part in lists]
-    packed = _pack_integers(lists, "segment codes", len(lists))
-    refuse_where(
-        packed,
-        packed.values < UNKNOWN,
-        lambda i, m, v: f"Episode {i}, segment {m}: code {v}; use a code from 0 up, or -1 (unknown).",
-    )
+    packed = _pack_integers(lists, "segment_codes", len(lists), least=UNKNOWN)
     least, most = (
         1 + np.bincount(boundaries.part_index, _is_inner(boundaries) & allowed, len(lists)).astype(int)
         for allowed in (boundaries.values == 1, boundaries.values != 0)
     )
-    _refuse_counts(
-        (packed.counts > 0) & ((packed.counts < least) | (packed.counts > most)),
-        lambda i: (
-            f"Episode {i} has codes for {packed.counts[i]} segments, but its {boundaries.counts[i]} steps and their "
-            f"boundary labels allow {least[i]} to {most[i]}; give one code per segment, or correct the boundary labels."
-        ),
-    )
+    least = np.where(packed.counts > 0, least, 0)
+    _check_counts(packed, "segment_codes", boundaries.counts, least, most, PER_SEGMENT)
+    for i, (listed, starts, by_step) in enumerate(zip(packed.parts, boundaries.parts, codes.parts, strict=True)):
+        # The segment of a step is certain up to the first step where one may start.
+        num_certain = int(np.argmax(np.append(starts[1:] == UNKNOWN, True))) + 1
+        for m, code in zip(np.cumsum(starts[:num_certain] == 1), by_step, strict=False) if len(listed) else ():
+            if code != listed[m] and UNKNOWN not in (code, listed[m]):
+                raise DemonstrationError(
+                    f"Episode {i}, segment {m}: segment_codes gives code {listed[m]}, and codes gives {code} at one of "
+                    "its steps; correct one of them, or the boundaries."
+                )
     return packed
 
 

@@ -67,13 +67,15 @@ class Ragged:
         out[np.arange(width) < self.counts[:, None]] = self.values
         return out
 
-    def equals(self, other: "Ragged") -> bool:
-        """Returns whether both have the same parts, with the same numbers and dtype."""
+    def __eq__(self, other: object) -> bool:
         return (
-            self.values.dtype == other.values.dtype
+            isinstance(other, Ragged)
+            and self.values.dtype == other.values.dtype
             and np.array_equal(self.counts, other.counts)
             and np.array_equal(self.values, other.values)
         )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Storage(NamedTuple):
@@ -113,21 +115,12 @@ class Storage(NamedTuple):
         joined: dict[str, Any] = {n: Ragged.join([field_of(n, storage) for storage in storages]) for n in names}
         return storages[0]._replace(**joined)
 
-    def equals(self, other: "Storage") -> bool:
-        """Returns whether both have the same fields, with the same entries."""
-        mine, others = self.raggeds, other.raggeds
-        return (
-            self.num_actions == other.num_actions
-            and mine.keys() == others.keys()
-            and all(field.equals(others[name]) for name, field in mine.items())
-        )
-
     def describe(self) -> str:
         """Describes all, as in `2 episodes, 3..5 steps, vector of 4 float32, 8 discrete actions, truth unknown`."""
         lengths = self.actions.counts
         shortest, longest = int(lengths.min()), int(lengths.max())
         steps = _count(longest, "step") if shortest == longest else f"{shortest}..{longest} steps"
-        words = [_count(len(lengths), "episode"), steps, self.space]
+        words = [_count(len(lengths), "episode"), steps, self.describe_space()]
         if self.label_boundaries is not None and self.label_codes is not None:
             is_labelled = (self.label_boundaries.values >= 0) | (self.label_codes.values >= 0)
             has_labels = np.bincount(self.actions.part_index[is_labelled], minlength=len(lengths)) > 0
@@ -136,9 +129,8 @@ class Storage(NamedTuple):
             words.append(f"labels in {_count(int(has_labels.sum()), 'episode')}")
         return ", ".join(words)
 
-    @property
-    def space(self) -> str:
-        """Text for the space of observations and actions and the known parts of the truth, equal where these are."""
+    def describe_space(self) -> str:
+        """Describes the space of observations and actions, and which parts of the truth are known."""
         dtype = self.observations.values.dtype
         match self.observations.values.shape[1:]:
             case ():

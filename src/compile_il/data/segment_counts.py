@@ -17,10 +17,8 @@ Counts = Sequence[int | None] | NDArray[np.integer]
 """A number of segments for each demonstration, or None where that is unknown."""
 Source = TypeVar("Source")
 
-_CROWDED = 0.1
-"""Share of demonstrations with as many segments as were considered, from which on that is taken for no chance."""
-_NEARLY_ALL = 0.9
-"""Share of demonstrations with a single segment, above which no boundary may have been learned."""
+_CROWDED, _WHOLE = 0.1, 0.9
+"""Shares of demonstrations with as many segments as were considered, or with one, that are taken for no chance."""
 
 
 class CountWarning(CompileWarning):
@@ -42,12 +40,14 @@ def summarise_counts(demos: Demonstrations, config: Config) -> SegmentCounts:
     return SegmentCounts(largest=int(counts.max()), of_all=UNKNOWN not in counts)
 
 
-def attach_counts(demos: Source, config: Config, settings: dict[str, Any]) -> tuple[Source | Demonstrations, Config]:
+def attach_counts(
+    demos: Source, config: Config | None, settings: dict[str, Any]
+) -> tuple[Source | Demonstrations, Config]:
     """Applies single settings to a config; `num_segments` as a list becomes labels of the demonstrations instead."""
     counts: Any = settings.get("num_segments")
     if not _is_list(counts):
-        return demos, config.changed(settings)
-    config = config.changed(settings | {"num_segments": None})
+        return demos, Config.given(config, settings)
+    config = Config.given(config, settings | {"num_segments": None})
     if not isinstance(demos, Demonstrations):
         raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
     if config.inference == "relaxed" and has_unknown(counts):
@@ -136,18 +136,14 @@ def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int
     is_inferred = counts_from_labels(demos) == UNKNOWN
     crowded = is_inferred & (counts == most) & (demos.lengths > most)
     whole = is_inferred & (counts == 1) & (demos.lengths > 1)
+    remedy = "train for longer (num_iterations), or give their number (num_segments) or mean length (duration_rate)."
     if crowded.mean() >= _CROWDED:
         words = (
-            f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}, and "
-            f"there may be more: raise max_segments, to {2 * most} say, here and in training. If so many make no "
-            "sense, train for longer (num_iterations), say how long they are (duration_rate), or train several seeds "
-            "(num_seeds=5), of which the likeliest model is kept."
+            f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}: raise "
+            f"max_segments, such as to {2 * most}, here and in training. If so many make no sense, {remedy}"
         )
-    elif whole.mean() > _NEARLY_ALL:
-        words = (
-            f"{whole.sum()} of {len(demos)} demonstrations are found to be one segment each. If they have more, train "
-            "for longer (num_iterations), or say how many there are (num_segments) or how long (duration_rate)."
-        )
+    elif whole.mean() > _WHOLE:
+        words = f"{whole.sum()} of {len(demos)} demonstrations have one segment each. If they have more, {remedy}"
     else:
         return
     warnings.warn(words, CountWarning, stacklevel=3)  # where somebody asked for segments

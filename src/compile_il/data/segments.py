@@ -2,25 +2,10 @@
 
 import dataclasses
 from functools import cached_property
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-
-class SegmentRow(TypedDict):
-    """One segment as plain values; see `Segments.rows`."""
-
-    demonstration: int
-    """The index, from 0, of its demonstration among those that were segmented."""
-    segment: int
-    """Its index, from 0, among the segments of that demonstration."""
-    start: int
-    """Its first step."""
-    end: int
-    """The step after its last one: where the next segment starts, or the length of the demonstration."""
-    skill: int | list[float]
-    """Its skill; where codes are Gaussian, the numbers of its code."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -67,12 +52,13 @@ class Segments:
         lists = zip(self.boundaries, self.skills, self.boundary_probs, strict=True)
         return [skills[np.searchsorted(inner, np.arange(len(p)), side="right")] for inner, skills, p in lists]
 
-    def rows(self) -> list[SegmentRow]:
+    def rows(self) -> list[dict[str, Any]]:
         """Returns one record of plain values for each segment, in order, for tables: pandas, `csv.DictWriter` or JSON.
 
-        With pandas, `pandas.DataFrame(segments.rows())` has the columns demonstration, segment, start, end and skill.
+        Columns are the indices `demonstration` and `segment`, from 0; `start`, and `end`, the step after its last one;
+        and `skill`, a list of numbers where codes are Gaussian. For pandas: `pandas.DataFrame(segments.rows())`.
         """
-        rows: list[SegmentRow] = []
+        rows = list[dict[str, Any]]()
         for i, (inner, skills, probs) in enumerate(zip(self.boundaries, self.skills, self.boundary_probs, strict=True)):
             starts = [0, *inner.tolist()]
             ends = [*starts[1:], len(probs)]

@@ -10,14 +10,16 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.data.validation import RENUMBER, DemonstrationError, ObservationKind, num_if_sparse
+from compile_il.data.validation import INTEGERS, REALS, DemonstrationError, ObservationKind
 
 MAX_CHANGES = 4096
 """Most steps of the data whose changes are kept, for effects to begin with."""
 LEAST_SIDE = 5
 """Fewest rows and columns of a grid that two 3x3 convolutions need."""
-MOST_UNSEEN_ACTIONS = 1_000_000
-"""Most discrete actions of which data may have fewer than a hundredth: with more, a batch outgrows any memory."""
+MOST_SPARSE_NUMBERS = 100_000
+"""Symbols and actions may be numbered up to here, however few of the numbers occur."""
+LEAST_SHARE = 0.01
+"""Least share of larger numbers that must occur: each has weights of its own, and costs memory and time."""
 _LEAST_SPREAD = 1e-6
 """Columns that spread less than this, relative to their mean, are constants as float32 stores them."""
 
@@ -56,23 +58,16 @@ def total(observation: Any) -> Any:
 
 
 def check_numbering(demos: Demonstrations) -> None:
-    """Refuses large, sparse numbers of symbols, and of actions more than can be learned about.
-
-    For data that something is learned from. What a model segments may have any numbers that the model knows.
-    """
+    """Refuses large, sparse numbers of symbols and actions in data to learn from."""
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
-    if demos.observation_kind == "symbol" and (num_different := num_if_sparse(frames, int(frames.max()) + 1)):
-        raise DemonstrationError(
-            f"Observations are numbered up to {frames.max()}, and only {num_different} different symbols are among "
-            f"them; each number up to the largest has weights of its own: {RENUMBER}."
-        )
-    if demos.num_actions is not None and (
-        num_different := num_if_sparse(actions, demos.num_actions, MOST_UNSEEN_ACTIONS)
-    ):
-        raise DemonstrationError(
-            f"num_actions is {demos.num_actions}, and only {num_different} different actions are in the data; each "
-            f"of them all has weights of its own: {RENUMBER}, or lower num_actions to at most {MOST_UNSEEN_ACTIONS}."
-        )
+    num_symbols = int(frames.max()) + 1 if demos.observation_kind == "symbol" else 0
+    for what, values, num_all in (("Observations", frames, num_symbols), ("Actions", actions, demos.num_actions or 0)):
+        if num_all > MOST_SPARSE_NUMBERS and (num_different := len(np.unique(values))) < LEAST_SHARE * num_all:
+            raise DemonstrationError(
+                f"{what} are numbered up to {num_all - 1}, and only {num_different} different ones occur; each number "
+                "up to the largest has weights of its own: renumber them from 0 with "
+                "np.unique(values, return_inverse=True), over all episodes at once."
+            )
 
 
 def space_of(demos: Demonstrations) -> Space:
@@ -161,10 +156,9 @@ def _check(value: Any, what: str, shape: tuple[int, ...], limit: int | None) -> 
         if array.shape != () or not np.issubdtype(array.dtype, np.integer) or not 0 <= array < limit:
             plural = "symbols" if what == "observation" else "actions"
             raise ValueError(f"The {what} is {array}: the model was trained with {plural} 0 to {limit - 1}.")
-    elif array.shape != shape:
-        raise ValueError(f"The {what} has shape {array.shape}: the model was trained with {shape}.")
-    elif not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
-        raise ValueError(f"The {what} has the type {array.dtype}: give numbers.")
-    elif not np.isfinite(array).all():
-        raise ValueError(f"The {what} holds something that is not a finite number.")
+    elif array.shape != shape or array.dtype.kind not in INTEGERS + REALS or not np.isfinite(array).all():
+        raise ValueError(
+            f"The {what} is of type {array.dtype} and shape {array.shape}: give finite numbers of shape {shape}, as in "
+            "training."
+        )
     return jnp.asarray(array)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Integer, Shaped
+from jaxtyping import Bool, Integer
 
 from compile_il.config import CompileError, CompileWarning
 from compile_il.data.ragged import Ragged, Storage
@@ -20,17 +20,12 @@ KIND_OF_RANK: dict[int, ObservationKind] = {0: "symbol", 1: "vector", 3: "grid"}
 
 INTEGERS, REALS = "biu", "f"  # letters of `dtype.kind`; True and False count as 1 and 0
 INT32_MAX = int(np.iinfo(np.int32).max)
-LEAST_STEPS = 100
-"""Fewest steps between neighbouring numbers of float32 that the standard deviation of a column must span."""
+LEAST_STEPS = 200
+"""Least standard deviation of a column, in units of its largest rounding error in float32."""
 CONSTANT = 1e-12
 """Columns that spread less, relative to their largest entry, are constant but for the rounding of float64."""
-MOST_SPARSE_NUMBERS = 10_000
-"""Symbols or actions may be numbered up to here, however few of these numbers occur."""
-LEAST_SHARE = 0.01
-"""Least share of larger numbers that must occur: each has weights of its own, and costs memory and time."""
 MOST_LIKE_DISCRETE = 100
 """Most different whole numbers, held as floats, that are more likely names of actions than measured ones."""
-RENUMBER = "renumber them from 0 with np.unique(values, return_inverse=True), over all episodes at once"
 
 
 class DemonstrationError(CompileError):
@@ -45,8 +40,6 @@ def pack_episodes(observations: Sequence[Any] | None, actions: Sequence[Any]) ->
     """Puts lists of arrays, one per episode, end to end, as frames, actions and lengths of `check_packed`."""
     check_list(actions, "actions")
     action_arrays = [as_array(part, f"Actions of episode {i}") for i, part in enumerate(actions)]
-    if any(part.ndim > 1 for part in action_arrays):
-        action_arrays = [_widened(part) for part in action_arrays]
     lengths = np.array([len(part) for part in action_arrays], np.int64)
     _check_lengths(lengths)
     _check_same_space(action_arrays, "Actions")
@@ -78,26 +71,25 @@ def _check_same_space(parts: list[np.ndarray], what: str) -> None:
 
 def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: int | None) -> Storage:
     """Checks and casts arrays that hold all episodes end to end. See `Demonstrations.from_packed`."""
-    _refuse_masked(lengths, "lengths")
-    _check_lengths(lengths := np.asarray(lengths))
-    lengths = lengths.astype(np.int64)
-    given_actions = as_array(actions, "Actions")
-    actions = _widened(given_actions)
+    _check_lengths(lengths := as_array(lengths, "lengths"))
+    lengths, actions = lengths.astype(np.int64), as_array(actions, "Actions")
     check_counts(lengths, len(actions), "actions")
     frames = np.zeros((len(actions) + len(lengths), 0), np.float32) if frames is None else as_array(frames, "Frames")
     check_counts(lengths + 1, len(frames), "frames, where an episode has one more than it has actions")
     observations = _check_observations(Ragged(frames, lengths + 1))
     if actions.dtype.kind not in REALS:
         return Storage(observations, *_check_discrete(Ragged(actions, lengths), num_actions))
-    storage = Storage(observations, _check_continuous(Ragged(actions, lengths), num_actions))
-    if given_actions.ndim == 1 and _like_discrete(given_actions):
-        warnings.warn(
-            "Actions are whole numbers as floats, and are taken for continuous; if they are discrete, pass "
-            "integers (values.astype(int)), and if they are not, reshape to (T, 1).",
-            ActionWarning,
-            stacklevel=3,  # where somebody called a method of Demonstrations
-        )
-    return storage
+    if actions.ndim == 1:
+        different = np.unique(actions)
+        if 1 < len(different) <= min(MOST_LIKE_DISCRETE, len(actions) - 1) and (different == np.round(different)).all():
+            warnings.warn(
+                "Actions are whole numbers as floats, and are taken for continuous; if they are discrete, pass "
+                "integers (values.astype(int)), and if they are not, reshape to (T, 1).",
+                ActionWarning,
+                stacklevel=3,  # where somebody called a method of Demonstrations
+            )
+        actions = actions[:, None]
+    return Storage(observations, _check_continuous(Ragged(actions, lengths), num_actions))
 
 
 def _check_lengths(lengths: np.ndarray) -> None:
@@ -110,18 +102,6 @@ def _check_lengths(lengths: np.ndarray) -> None:
         )
     if (lengths < 1).any():
         raise DemonstrationError(f"Episode {np.argmax(lengths < 1)} has no steps; leave it out.")
-
-
-def _widened(actions: np.ndarray) -> np.ndarray:
-    """Makes one real number per step a vector of width 1; returns other actions as they are."""
-    return actions[:, None] if actions.ndim == 1 and actions.dtype.kind in REALS else actions
-
-
-def _like_discrete(actions: Shaped[np.ndarray, " N"]) -> bool:
-    """Returns whether real numbers are whole, and few of them occur again and again."""
-    if (actions != np.round(actions)).any():
-        return False
-    return 1 < len(np.unique(actions)) <= min(MOST_LIKE_DISCRETE, len(actions) - 1)
 
 
 def _check_observations(observations: Ragged) -> Ragged:
@@ -173,35 +153,13 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> tuple[Ragged, i
     limit = INT32_MAX if num_actions is None else whole_number("num_actions", num_actions, 1, INT32_MAX)
     refuse_where(
         actions,
-        values < 0,
-        lambda i, t, v: f"Episode {i}, step {t}: action {v} is negative; number actions from 0.",
-    )
-    refuse_where(
-        actions,
-        values >= limit,
+        (values < 0) | (values >= limit),
         lambda i, t, v: (
             f"Episode {i}, step {t}: action {v} is not among the {limit} actions 0 to {limit - 1}; "
             "raise num_actions or renumber the actions."
         ),
     )
-    cast = _cast(actions, np.int32)
-    if num_actions is None:
-        limit = int(values.max()) + 1
-        if num_different := num_if_sparse(cast.values, limit):
-            raise DemonstrationError(
-                f"Actions are numbered up to {limit - 1}, and only {num_different} different ones are among them; each "
-                f"number up to the largest counts as an action: {RENUMBER}, or give num_actions if so many are meant."
-            )
-    return cast, limit
-
-
-def num_if_sparse(values: Integer[np.ndarray, " N"], num_possible: int, limit: int = MOST_SPARSE_NUMBERS) -> int:
-    """Returns how many different numbers `values` holds where these are too few for so many possible ones; else 0.
-
-    Up to `limit` possible ones, any number of different values will do.
-    """
-    num_different = len(np.unique(values)) if num_possible > limit else 0
-    return num_different if num_different < LEAST_SHARE * num_possible else 0
+    return _cast(actions, np.int32), int(values.max()) + 1 if num_actions is None else limit
 
 
 def _cast(ragged: Ragged, dtype: type) -> Ragged:
@@ -229,17 +187,13 @@ def _to_float32(ragged: Ragged, what: str) -> Ragged:
 def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
     """Refuses columns far from zero whose differences float32 loses, such as times since 1970; images as a whole.
 
-    Columns that float32 holds as they are, and constant ones, are not among them.
+    Constant columns are not among them.
     """
     is_table = values.ndim == 2
     table = values if is_table else values.reshape(-1, 1)
-    changed = (table != rounded.reshape(table.shape)).any(axis=0)
-    if not changed.any():
-        return
-    largest = np.abs(table.astype(np.float64)).max(axis=0)
-    spread = table.std(axis=0, dtype=np.float64)
-    coarse = LEAST_STEPS * np.spacing(largest.astype(np.float32)) > spread
-    lost = changed & coarse & (spread > CONSTANT * largest)
+    rounding = np.abs(table - rounded.reshape(table.shape)).max(axis=0)
+    spread, largest = table.std(axis=0, dtype=np.float64), np.abs(table.astype(np.float64)).max(axis=0)
+    lost = (LEAST_STEPS * rounding > spread) & (spread > CONSTANT * largest)
     if lost.any():
         column = int(np.argmax(lost))
         which = f"Column {column} of the {what}s" if is_table else f"Each of the {what}s"
@@ -252,7 +206,13 @@ def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
 
 def as_array(values: Any, what: str) -> np.ndarray:
     """Returns `values` as an array of numbers with at least one axis; refuses anything else."""
-    _refuse_masked(values, what)
+    # NumPy drops masks in silence where it makes plain arrays, also those of the rows of a list.
+    rows = values if isinstance(values, list | tuple) else ()
+    if any(isinstance(part, np.ma.MaskedArray) for part in (values, *rows)):
+        raise DemonstrationError(
+            f"{what} are a masked array, and masks are not kept; leave masked steps out, or fill them "
+            "with filled(value)."
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -262,18 +222,8 @@ def as_array(values: Any, what: str) -> np.ndarray:
             f"{what} have dtype {array.dtype}; convert them to booleans, integers or real numbers."
         )
     if array.ndim == 0:
-        raise DemonstrationError(f"{what} are a single number; expected an array with one row per step.")
+        raise DemonstrationError(f"{what} are a single number; expected an array.")
     return array
-
-
-def _refuse_masked(values: Any, what: str) -> None:
-    # NumPy drops masks without a word where it makes plain arrays, also those of the rows of a list.
-    rows = values if isinstance(values, list | tuple) else ()
-    if any(isinstance(part, np.ma.MaskedArray) for part in (values, *rows)):
-        raise DemonstrationError(
-            f"{what} are a masked array, and masks are not kept; leave masked steps out, or fill them "
-            "with filled(value)."
-        )
 
 
 def refuse_where(ragged: Ragged, bad: Bool[np.ndarray, " N"], message: Callable[[int, int, Any], str]) -> None:
@@ -291,7 +241,7 @@ def check_list(parts: Any, name: str, expected: int | None = None) -> None:
             f"episode, list({name}) for a stack of them, list({name}.values()) for a dictionary."
         )
     if expected is not None and len(parts) != expected:
-        raise DemonstrationError(f"{name} has {len(parts)} entries for {expected} episodes; give one per episode.")
+        raise DemonstrationError(f"{name} must have one entry for each of the {expected} episodes, not {len(parts)}.")
 
 
 def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) -> None:

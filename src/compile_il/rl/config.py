@@ -7,7 +7,7 @@ from compile_il.config import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SEED, Compil
 
 AgentKind = Literal["hierarchical", "low-level", "bc"]
 """Kinds of agents in the paper: with skills, without, and with skills that are whole demonstrations."""
-DISCOUNT = POSITIVE._replace(words="a number above 0, and at most 1", most=1)
+DISCOUNT = POSITIVE._replace(words=" above 0 and up to 1", most=1)
 
 
 class HierarchyError(CompileError):
@@ -55,7 +55,7 @@ class AgentConfig(Settings):
     that stays. It is for agents that are punished for most skills at first, and must not give them up."""
     baseline_cost: float = setting(0.5, NOT_NEGATIVE)
     """Weight of the baseline's error in the loss."""
-    discount: float = setting(0.99, DISCOUNT, ", such as 0.99")
+    discount: float = setting(0.99, DISCOUNT)
     """Discount of rewards for each step of the world, γ."""
     hidden_dim: int = setting(128, AT_LEAST_ONE)
     """Number of units of the encoder's linear layer and of each of the two hidden layers."""

@@ -68,12 +68,7 @@ def learn(
     """
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
-    if not (config is None or isinstance(config, AgentConfig)):
-        raise HierarchyError(
-            f"config is a {type(config).__name__}: pass an AgentConfig, or give settings one by one, such as "
-            'agent="low-level"; those in a dictionary as **settings.'
-        )
-    config = (config or AgentConfig()).changed(settings)
+    config = AgentConfig.given(config, settings)
     task_world: Any = make_world(world) if isinstance(world, str) else world
     if not (hasattr(task_world, "step") and hasattr(task_world, "num_types")):
         raise HierarchyError(f"{task_world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")

@@ -89,7 +89,7 @@ def _source_of_world(given: str | World, config: Config) -> Source:
         )
     if not isinstance(given, str | World):
         raise not_demonstrations(given, otherwise=", or a world or its name")
-    world = training_world(given, config.expected_segments) if isinstance(given, str) else given
+    world = training_world(given, config.num_segments) if isinstance(given, str) else given
     sample = demonstrate(world, num_demos=NUM_SAMPLE_DEMOS + MAX_HELD_OUT, seed=config.seed)
     _check_supervision(world, sample, config)
     _check_lengths(sample, config, without="")
@@ -99,9 +99,9 @@ def _source_of_world(given: str | World, config: Config) -> Source:
     return Source(world, sample[MAX_HELD_OUT:], sample[:MAX_HELD_OUT], space_of(sample), max_length)
 
 
-def training_world(name: str, num_tasks: int) -> World:
-    """Makes a world by its name for training, in which demonstrations are cut as in the paper."""
-    world = make_world(name, num_tasks=num_tasks)
+def training_world(name: str, num_tasks: int | None) -> World:
+    """Makes a world by its name for training, with 3 tasks if None, whose demonstrations are cut as in the paper."""
+    world = make_world(name, num_tasks=num_tasks or 3)
     return dataclasses.replace(world, max_steps=TRAINING_STEPS) if name.startswith("grid") else world
 
 
