@@ -46,7 +46,8 @@ def test_there_are_no_other_rooms() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_import_only_from_the_left(room: str) -> None:
     files = sorted((PACKAGE / room).rglob("*.py")) or [PACKAGE / f"{room}.py"]
-    allowed = ROOMS[: ROOMS.index(room) + 1]
+    # The command may also use the names for users.
+    allowed = (*ROOMS[: ROOMS.index(room) + 1], *([""] if room == "cli" else []))
     for path in files:
         for name in imported(path):
             package, _, rest = name.partition(".")

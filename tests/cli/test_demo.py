@@ -1,6 +1,5 @@
 """`compile-il demo`: the whole way once; it deletes nothing but what a demo wrote."""
 
-import importlib
 import re
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 import compile_il as cil
 from compile_il.cli import demo, main
 from compile_il.cli.demo import MARK, PAPER_UNSUPERVISED
-from experiments.paper.published import printed
+from experiments.paper import published
 from tests.cli.typed import refuses
 
 TINY = ["--num-iterations", "2", "--num-demos", "8"]
@@ -77,31 +76,31 @@ def test_demo_follows_no_links(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_demo_makes_no_folder_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option in ("--num-demos", "--num-iterations"):
-        assert f"{option} is 0" in refuses(["demo", "--out", str(tmp_path / "demo"), option, "0"], capsys)
+    for option, name in (("--num-demos", "--num-demos"), ("--num-iterations", "num_iterations")):
+        assert f"{name} is 0" in refuses(["demo", "--out", str(tmp_path / "demo"), option, "0"], capsys)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("precious")
     (tmp_path / "lost").symlink_to(tmp_path / "missing")
     for name in ("file", "lost"):
-        assert f"{name} is not a folder: name another one" in refuses(["demo", "--out", str(tmp_path / name)], capsys)
+        assert f"{name} was not made by a demo" in refuses(["demo", "--out", str(tmp_path / name)], capsys)
     assert (tmp_path / "file").read_text() == "precious"
 
 
-def test_a_stopped_demo_says_how_to_start_again(
+def test_a_stopped_demo_names_how_to_start_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("compile_il.training.fit"), "fit", stop)
+    monkeypatch.setattr(cil, "fit", stop)
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--out", str(tmp_path / "demo")])
     assert ended.value.code == 130
-    said = capsys.readouterr().err
-    assert said.startswith("stopped before the demo was complete. To start it again: ")
-    assert said.rstrip().endswith(f"demo --out {tmp_path / 'demo'} --overwrite")
+    printed = capsys.readouterr().err
+    assert printed.startswith("stopped before the demo was complete. To start it again: ")
+    assert printed.rstrip().endswith(f"demo --out {tmp_path / 'demo'} --overwrite")
 
 
 def test_figures_of_the_paper_are_those_of_its_table() -> None:
     for (_, tasks), figure in PAPER_UNSUPERVISED.items():
-        assert figure == printed("table1", "CompILE", tasks, "boundary_accuracy")
+        assert figure == published.printed("table1", "CompILE", tasks, "boundary_accuracy")

@@ -48,7 +48,7 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["grid-pickup", "--num-demos", "many"], "many"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_written(
+def test_mistakes_are_named_and_nothing_is_written(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = fails(["generate", *arguments, "--out", str(tmp_path / "x.npz")], capsys)
@@ -82,7 +82,7 @@ def test_the_command_offers_every_world_and_every_option_that_errors_may_name() 
     assert {field.name for field in dataclasses.fields(WorldOptions)} == of_worlds - {"kind", "reward", "num_tasks"}
 
 
-def test_help_tells_each_default_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_each_default_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["generate", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -99,8 +99,8 @@ def test_help_tells_each_default_once(capsys: pytest.CaptureFixture[str]) -> Non
         ("num-symbols", "symbols", "num_symbols"),
         ("max-repeats", "symbols", "max_repeats"),
     ):
-        told = text.split(f"--{name} ")[1].split("(default: ")[1].split(")")[0]
-        assert told == str(getattr(cil.WORLDS[world], option)), name
+        default = text.split(f"--{name} ")[1].split("(default: ")[1].split(")")[0]
+        assert default == str(getattr(cil.WORLDS[world], option)), name
 
 
 @pytest.mark.parametrize("name", ["a[b].npz", "a[/b].npz", "[bold]x.npz", "x" * 150 + ".npz"])
@@ -116,7 +116,7 @@ def test_paths_are_printed_as_they_are(name: str, tmp_path: Path, capsys: pytest
     assert missing in fails([*arguments, f"{missing}/q.npz"], capsys)
 
 
-def test_an_interruption_and_a_lack_of_memory_are_told(
+def test_an_interruption_and_a_lack_of_memory_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for error, message in ((MemoryError(), "lower --num-demos"), (KeyboardInterrupt(), "stopped")):
@@ -124,12 +124,12 @@ def test_an_interruption_and_a_lack_of_memory_are_told(
         def fail(*_: Any, error: BaseException = error, **__: Any) -> None:
             raise error
 
-        monkeypatch.setattr("compile_il.worlds.demonstrate.demonstrate", fail)
+        monkeypatch.setattr(cil, "demonstrate", fail)
         assert message in fails(["generate", "symbols", "--out", str(tmp_path / "x.npz")], capsys)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_folder_is_told_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_folder_is_named_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = fails(["generate", "symbols", "--out", str(tmp_path / "no" / "x.npz"), "--num-demos", "1000000"], capsys)
     assert "no folder" in text
 

@@ -287,7 +287,7 @@ def test_from_the_command_line(
     model: cil.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A world of the paper's size would take long to compile for nothing.
-    monkeypatch.setattr("compile_il.worlds.make_world", lambda name, **options: dataclasses.replace(WORLD, **options))
+    monkeypatch.setattr(cil, "make_world", lambda name, **options: dataclasses.replace(WORLD, **options))
     model.save(tmp_path / "model")
     sizes = [f"--{name.replace('_', '-')}={getattr(SMALL, name)}" for name in ("num_environments", "batch_size")]
     sizes += ["--num-iterations=1", "--num-ticks=4", "--num-levels=4", "--hidden-dim=8", "--num-maps=2"]
@@ -295,7 +295,7 @@ def test_from_the_command_line(
     main([*command, "--skills", str(tmp_path / "model"), "--out", str(tmp_path / "run")])
     said = capsys.readouterr().out
     assert "of 1,024 unseen levels solved" in said
-    assert "--max-skill-steps ends it" in said
+    assert "limit its steps with --max-skill-steps" in said
     assert "tensorboard --logdir" in said
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["agent"] == "hierarchical"
     assert "needs skills" in fails([*command, "--out", str(tmp_path / "other")], capsys)

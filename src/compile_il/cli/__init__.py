@@ -1,7 +1,6 @@
 """The command `compile-il`."""
 
 import importlib.metadata
-import os
 import sys
 from typing import Any
 
@@ -16,7 +15,7 @@ from compile_il.cli.show import Evaluate, Report, Segment
 
 DESCRIPTION = """Demonstrations in, skills out.
 
-Finds the skills inside demonstrations, after CompILE (Kipf et al., ICML 2019).
+Learns skills from demonstrations, after CompILE (Kipf et al., ICML 2019).
 `compile-il COMMAND --help` lists options, `compile-il --version` prints the version."""
 
 Command = Demo | Generate | Train | Segment | Evaluate | Report | Rl | Play
@@ -24,15 +23,12 @@ Command = Demo | Generate | Train | Segment | Evaluate | Report | Rl | Play
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command that was typed."""
+    """Runs the command in the arguments, by default those of the process."""
     run_program(Command, "compile-il", DESCRIPTION, sys.argv[1:] if arguments is None else arguments)
 
 
 def run_program(commands: Any, program: str, description: str, arguments: list[str]) -> None:
-    """Parses arguments into a dataclass, or one of a union, with a method `run`, and runs it.
-
-    Errors end in one sentence, and an interruption in the command that goes on.
-    """
+    """Parses arguments into a dataclass, or one of a union, and runs it; reports errors and interruptions."""
     if arguments == ["--version"]:
         print(f"compile-il {importlib.metadata.version('compile-il')}")
         return
@@ -42,9 +38,6 @@ def run_program(commands: Any, program: str, description: str, arguments: list[s
             command = tyro.cli(commands, prog=program, description=description, args=arguments, config=flags)
             command.run(Console())
             return
-    except BrokenPipeError:  # whoever reads, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except Interrupted as interrupt:
         message = f" {interrupt.words}: {command_line([*arguments, *interrupt.more], program)}"
     except KeyboardInterrupt:

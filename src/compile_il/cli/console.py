@@ -1,6 +1,7 @@
-"""Declares options, prints, and ends with one sentence at errors, for all commands in the same way."""
+"""Declares options, prints, and reports errors, in the same way for all commands."""
 
 import contextlib
+import os
 import shlex
 import shutil
 import sys
@@ -17,12 +18,7 @@ from compile_il.config import MAX_SEED, CompileWarning, MissingExtraError
 
 
 class Interrupted(KeyboardInterrupt):
-    """Stops a command at Ctrl-C and names the command that goes on.
-
-    Args:
-      words: where it stopped, and what running it again will do.
-      more: what to add to the arguments that it was given.
-    """
+    """Stops a command at Ctrl-C; `words` say where, and `more` is added to its arguments to go on."""
 
     def __init__(self, words: str, more: list[str]):
         self.words, self.more = words, more
@@ -30,12 +26,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def option(metavar: str, default: str) -> Any:
-    """Declares an option with what help shows: what to type, and what holds where it is left out."""
+    """Declares an option with its value and its default as help shows them."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
 
 
 def check_numbers(num_demos: int, seed: int) -> None:
-    """Raises an error for a number of demonstrations or a seed that cannot work."""
+    """Refuses numbers of demonstrations and seeds that are out of range."""
     if num_demos < 1:
         raise ValueError(f"--num-demos is {num_demos}: ask for at least 1.")
     if not 0 <= seed <= MAX_SEED:
@@ -43,29 +39,27 @@ def check_numbers(num_demos: int, seed: int) -> None:
 
 
 def command_line(arguments: list[str], program: str = "compile-il") -> str:
-    """Returns what to type into a shell to run a program, the way it was started, with some arguments."""
-    started, words = sys.argv[0], program.split()
-    if program == "compile-il" and Path(started).name == "__main__.py":  # python -m compile_il
+    """Returns what to type into a shell to run a program with some arguments."""
+    words = program.split()
+    if program == "compile-il" and (Path(sys.argv[0]).name == "__main__.py" or shutil.which(program) is None):
         words = [sys.executable, "-m", "compile_il"]
-    elif program == "compile-il" == Path(started).name:
-        on_path = shutil.which(program)
-        words = words if on_path is not None and Path(on_path).samefile(started) else [started]
     return shlex.join([*words, *arguments])
 
 
 def say(console: Console, *words: str | tuple[str, str]) -> None:
-    """Prints words as they are: brackets in a path are no markup, and long paths are not broken."""
+    """Prints words unchanged: brackets in a path are no markup, and long paths are not broken."""
     console.print(Text.assemble(*words), soft_wrap=True, highlight=False)
 
 
 @contextlib.contextmanager
 def user_errors(where: str = "") -> Iterator[None]:
-    """Ends the program with one sentence, after `where`, at an error that a user can mend."""
+    """Ends the program with one sentence, after `where`, at an error that a user can correct."""
     try:
         yield
         return
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError:  # the reader, such as head, needs no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except MemoryError:
         message = "the demonstrations do not fit into memory: lower --num-demos, or use a machine that has more."
     except (ValueError, OSError, MissingExtraError) as error:

@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.progress import Progress
 
+import compile_il as cil
 from compile_il.cli.console import check_numbers, option, say
 
 WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols", "grid-pickup-window", "grid-visit-window"]
@@ -17,10 +18,10 @@ WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols", "grid-pic
 
 @dataclasses.dataclass(frozen=True)
 class WorldOptions:
-    """Options of worlds; each world takes those that it has."""
+    """Options of worlds; a world refuses those of others."""
 
     max_steps: Annotated[int | None, option("INT", "200; reacher: 100")] = None
-    """Cut demonstrations here; the paper trains its grid world with 42."""
+    """Most steps of a demonstration; the paper trains its grid world with 42."""
     num_types: Annotated[int | None, option("INT", "10")] = None
     """Grids, reacher: types that objects or targets are drawn from."""
     num_objects: Annotated[int | None, option("INT", "6")] = None
@@ -36,7 +37,7 @@ class WorldOptions:
     max_targets: Annotated[int | None, option("INT", "6")] = None
     """Reacher: most targets in a level."""
     expert_gain: Annotated[float | None, option("FLOAT", "1.0")] = None
-    """Reacher: how hard the expert pulls; at 1 it slows down before a target, at 4 it no longer does."""
+    """Reacher: gain of the expert's controller; at 1 it slows down before a target, at 4 it does not."""
     num_symbols: Annotated[int | None, option("INT", "5")] = None
     """Symbols: how many there are to draw from."""
     max_repeats: Annotated[int | None, option("INT", "4")] = None
@@ -68,22 +69,19 @@ class Generate:
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then generates, then writes."""
         from compile_il.data.files import SUFFIX, check_target
-        from compile_il.worlds import make_world
-        from compile_il.worlds.demonstrate import demonstrate
 
         target = check_target(self.out, overwrite=self.overwrite, suffix=SUFFIX)
         typed = {name: value for name, value in vars(self.options).items() if value is not None and value is not False}
-        world = make_world(self.world, num_tasks=self.num_tasks, **typed)
+        world = cil.make_world(self.world, num_tasks=self.num_tasks, **typed)
         check_numbers(self.num_demos, self.seed)
         began = time.perf_counter()
         with Progress(console=console) as progress:
             bar = progress.add_task(f"{self.world}, {self.num_tasks} tasks", total=self.num_demos)
-            demos = demonstrate(
-                world,
-                num_demos=self.num_demos,
-                seed=self.seed,
-                on_progress=lambda num_made: progress.update(bar, completed=num_made),
-            )
+
+            def show(num_made: int) -> None:
+                progress.update(bar, completed=num_made)
+
+            demos = cil.demonstrate(world, num_demos=self.num_demos, seed=self.seed, on_progress=show)
         generated = time.perf_counter() - began
         with console.status("saving"):
             path = demos.save(target, overwrite=self.overwrite)

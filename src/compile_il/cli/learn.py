@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+import compile_il as cil
 from compile_il.cli.console import Interrupted, option, say
 from compile_il.config import MAX_SEED, TEST_SEED, Config
 from compile_il.rl.config import AgentConfig
 
 if TYPE_CHECKING:
-    from compile_il.data import Demonstrations
     from compile_il.rl.player import Player
     from compile_il.worlds import World
 
@@ -38,7 +38,7 @@ class RunOptions:
 
     @contextlib.contextmanager
     def resumable(self) -> Iterator[dict[str, Any]]:
-        """Gives the arguments of a run, and names the command that goes on where Ctrl-C leaves a run in the folder."""
+        """Yields the arguments of a run; at Ctrl-C, names the command that goes on if the folder holds a run."""
         from compile_il.training.loop import Stopped
         from compile_il.training.runs import holds_run
 
@@ -52,12 +52,8 @@ class RunOptions:
 
     def say_where(self, console: Console, what: str) -> None:
         """Prints where the result is, and how to look at its curves."""
-        say(
-            console,
-            f"{what}: ",
-            (str(self.out), "bold"),
-            f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}",
-        )
+        curves = f"; curves: tensorboard --logdir {shlex.quote(str(self.out))}"
+        say(console, f"{what}: ", (str(self.out), "bold"), curves)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +73,7 @@ class Train(RunOptions):
     """
 
     source: Annotated[str, tyro.conf.arg(metavar="SOURCE"), tyro.conf.Positional]
-    """A file of demonstrations, or the name of a world, of which fresh ones are made in each step."""
+    """A file of demonstrations, or the name of a world, which makes new demonstrations in each step."""
     num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: one for each segment)")] = None
     """With a world: number of tasks in each demonstration."""
     coordinator: str | None = None
@@ -91,19 +87,16 @@ class Train(RunOptions):
     def run(self, console: Console) -> None:
         """Trains, and prints how training ended and where the model is."""
         from compile_il.training.devices import fail_together, is_first_process, join_hosts
-        from compile_il.training.fit import fit
         from compile_il.training.log import read_log
 
         if self.coordinator is not None:
             join_hosts(self.coordinator, num_hosts=self.num_hosts, host=self.host)
         elif self.num_hosts is not None or self.host is not None:
-            raise ValueError(
-                "Several hosts need to find each other: name the first one, --coordinator first-host:1234."
-            )
+            raise ValueError("Several hosts need the address of the first: --coordinator first-host:1234.")
         with fail_together():
             demos = self._demonstrations()
         with self.resumable() as run:
-            fit(demos, config=self.config, **run)
+            cil.fit(demos, config=self.config, **run)
         if not is_first_process():
             return
         for last in read_log(self.out)[-1:]:
@@ -114,20 +107,18 @@ class Train(RunOptions):
             say(console, f"{last['iteration']} iterations, {last['seconds']:.0f} s; {kept}{likelihood}{hit}")
         self.say_where(console, "The model")
 
-    def _demonstrations(self) -> "Demonstrations | World | str":
-        """Returns a world, by its name where it is as it comes, or the demonstrations in a file."""
-        from compile_il.data import Demonstrations
+    def _demonstrations(self) -> "cil.Demonstrations | World | str":
+        """Returns the world, by name unless options change it, or the demonstrations in the file."""
         from compile_il.training.sources import training_world
-        from compile_il.worlds import WORLDS
 
-        if self.source in WORLDS:
+        if self.source in cil.WORLDS:
             return self.source if self.num_tasks is None else training_world(self.source, self.num_tasks)
-        if not Path(self.source).suffix and not Path(self.source).exists():
-            worlds = ", ".join(WORLDS)
+        if not Path(self.source).exists():
+            worlds = ", ".join(cil.WORLDS)
             raise ValueError(f"{self.source} is neither a file nor a world: name a file, or one of {worlds}.")
         if self.num_tasks is not None:
             raise ValueError(f"--num-tasks is for worlds, and {self.source} is a file: leave it out.")
-        return Demonstrations.load(self.source)
+        return cil.Demonstrations.load(self.source)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,25 +144,23 @@ class Rl(RunOptions):
     actors: Literal["device", "ray"] = "device"
     """Who acts: the device that learns, or processes on CPUs, through Ray."""
     num_actors: int = 2
-    """Ray: number of processes; --num-environments is then that of all of them, by default --batch-size, or the least
-    multiple of it that can be shared out."""
+    """Ray: number of processes; they share --num-environments, by default the least multiple of --batch-size that can
+    be divided by their number."""
     address: Annotated[str | None, option("HOST:PORT", "none")] = None
     """Ray: address of a cluster, or auto; without it, a cluster is started here."""
     config: Annotated[AgentConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=AgentConfig)
 
     def run(self, console: Console) -> None:
         """Trains the agent, and scores it on unseen levels."""
-        from compile_il.model.files import load
         from compile_il.rl.learn import learn
-        from compile_il.worlds import make_world
 
-        world = make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=self.max_steps)
-        model, config = None if self.skills is None else load(self.skills), self.config
+        world = cil.make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=self.max_steps)
+        model, config = None if self.skills is None else cil.load(self.skills), self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
             config = dataclasses.replace(config, num_environments=math.lcm(config.batch_size, max(self.num_actors, 1)))
-            say(console, f"{config.num_environments} environments, shared out to {self.num_actors} processes.")
-        if config.agent == "hierarchical" and config.max_skill_steps is None:
-            say(console, "A skill that finds nothing to do may never end; --max-skill-steps ends it after so many.")
+            say(console, f"{config.num_environments} environments, shared by {self.num_actors} processes.")
+        if model is not None and config.max_skill_steps is None:
+            say(console, "A skill that has nothing to do may never end: limit its steps with --max-skill-steps.")
         with self.resumable() as run:
             player = learn(
                 world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
@@ -183,17 +172,15 @@ class Rl(RunOptions):
                 **run,
             )
         played = player.evaluate(num_levels=NUM_LEVELS)
-        say(
-            console,
-            f"{100 * played.success:.1f} % of {NUM_LEVELS:,} unseen levels solved, in {played.num_steps:.1f} steps and "
-            f"{played.num_decisions:.1f} decisions; {100 * played.skill_share:.0f} % of these call a skill.",
-        )
+        solved = f"{100 * played.success:.1f} % of {NUM_LEVELS:,} unseen levels solved"
+        work = f"{played.num_steps:.1f} steps and {played.num_decisions:.1f} decisions"
+        say(console, f"{solved}, in {work}; {100 * played.skill_share:.0f} % of these call a skill.")
         self.say_where(console, "The agent")
 
 
 @dataclasses.dataclass(frozen=True)
 class Play:
-    """Let an agent that has learned play on levels that it has not seen.
+    """Let a trained agent play on levels that it has not seen.
 
     compile-il play runs/agent --watch 1
     """
@@ -220,9 +207,7 @@ class Play:
         from compile_il.rl.player import load_player
 
         if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
-            raise ValueError(
-                f"--watch is {self.watch} and --seed {self.seed}: use 0 or more, and a seed up to {MAX_SEED}."
-            )
+            raise ValueError(f"--watch is {self.watch}, --seed {self.seed}: use 0 or more, seeds up to {MAX_SEED}.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         player, measurement = with_tasks(load_player(self.agent), self.num_tasks), Measurement()
@@ -233,17 +218,11 @@ class Play:
                 way: player.evaluate(num_levels=self.num_levels, seed=self.seed, sample=way == "drawn")
                 for way in ("drawn", "most probable")
             }
-        table = Table("options")
-        for way in scores:
-            table.add_column(way, justify="right")
-        for heading, field, factor in (
-            ("levels solved, %", "success", 100),
-            ("reward", "reward", 1),
-            ("steps", "num_steps", 1),
-            ("decisions", "num_decisions", 1),
-            ("of these skills, %", "skill_share", 100),
-        ):
-            table.add_row(heading, *(f"{factor * getattr(played, field):.1f}" for played in scores.values()))
+        table = Table("options", *(Column(way, justify="right") for way in scores))
+        headings = ("levels solved, %", "reward", "steps", "decisions", "of these skills, %")
+        factors = (100, 1, 1, 1, 100)
+        for heading, factor, values in zip(headings, factors, zip(*scores.values(), strict=True), strict=True):
+            table.add_row(heading, *(f"{factor * value:.1f}" for value in values))
         console.print(table)
         if self.out is not None:
             config = {"settings": player.config.to_json(), "world": str(player.world), "test_seed": self.seed}
@@ -254,20 +233,18 @@ class Play:
 
 
 def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
-    """Returns the same agent on lists of so many tasks; as it is if None."""
+    """Returns the same agent on lists of so many tasks; unchanged if None."""
     from compile_il.worlds import GridWorld, with_num_tasks
 
     if num_tasks is None:
         return player
-    if player.config.agent == "bc":
-        raise ValueError("This agent reads lists of as many tasks as it learned with: leave out --num-tasks.")
-    if not isinstance(player.world, GridWorld):
-        raise ValueError("This agent acts in an environment of its own: leave out --num-tasks.")
+    if player.config.agent == "bc" or not isinstance(player.world, GridWorld):
+        raise ValueError("This agent acts only on tasks such as those of its training: leave out --num-tasks.")
     return dataclasses.replace(player, world=with_num_tasks(player.world, num_tasks))
 
 
 def show_episode(player: "Player", seed: int, console: Console) -> None:
-    """Prints one episode as text: each option that is drawn, and where it led."""
+    """Prints one episode as text, with the level after each option."""
     import numpy as np
 
     from compile_il.worlds.drawing import OBJECT_LETTERS
@@ -280,12 +257,11 @@ def show_episode(player: "Player", seed: int, console: Console) -> None:
     say(console, str(env.render()))
     over = False
     while not over:
-        task = f"{info['task_name']} ({OBJECT_LETTERS[info['task']]})"
+        task = f"{info['task_name']} ({OBJECT_LETTERS[info['task']]}): "
         option = player.choose(observation, info["tasks"][info["task_index"] :], rng=rng)
         observation, _, terminated, truncated, info = env.step(option)
-        over = terminated or truncated
-        what = ACTION_NAMES[option] if option < len(ACTION_NAMES) else f"skill {option - len(ACTION_NAMES)}"
-        num_steps = info.get("num_steps", 1)
-        say(console, f"\n{task}: ", (what, "bold"), "" if num_steps == 1 else f", {num_steps} steps")
+        over, num_steps = terminated or truncated, info.get("num_steps", 1)
+        name = ACTION_NAMES[option] if option < len(ACTION_NAMES) else f"skill {option - len(ACTION_NAMES)}"
+        say(console, f"\n{task}", (name, "bold"), "" if num_steps == 1 else f", {num_steps} steps")
         say(console, str(env.render()))
     say(console, "all done" if info["success"] else "not all done", "\n")

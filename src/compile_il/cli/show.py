@@ -1,26 +1,21 @@
-"""Segments demonstrations with a model (`compile-il segment`), scores it (`evaluate`) and draws a page (`report`)."""
+"""Segments demonstrations with a model (`compile-il segment`), scores it (`evaluate`), writes a page (`report`)."""
 
 import csv
 import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+import compile_il as cil
 from compile_il.cli.console import check_numbers, option, say
 from compile_il.cli.data import WorldName
 from compile_il.config import TEST_SEED, Best, Decoder
 
-if TYPE_CHECKING:
-    from compile_il.data.segments import Segments
-    from compile_il.evaluation.evaluate import Evaluation
-    from compile_il.evaluation.metrics import Scores
-    from compile_il.worlds import World
-
-PAPER_ROW = "  in the paper"
 SegmentOption = Annotated[int | Literal["unknown"] | None, option("INT|unknown", "as the model was trained")]
 
 
@@ -40,7 +35,7 @@ class ModelOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Segment(ModelOptions):
-    """Find boundaries and skills in demonstrations with a trained model.
+    """Segment demonstrations with a trained model.
 
     compile-il segment runs/pickup pickup.npz --out segments.jsonl
     """
@@ -50,20 +45,17 @@ class Segment(ModelOptions):
     out: Path
     """The file to write: a JSON line for each demonstration or, where its name ends in .csv, a row for each segment."""
     num_segments: SegmentOption = None
-    """Segments of each demonstration, or `unknown` to find their number too."""
+    """Segments of each demonstration, or `unknown` to infer their number too."""
     max_segments: int | None = None
     """The most segments to consider where their number is unknown; by default as in training."""
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
-        from compile_il.data import Demonstrations
         from compile_il.data.files import check_target, write_atomically
-        from compile_il.evaluation.evaluate import label_scores, score_model, true_counts
-        from compile_il.evaluation.metrics import score
-        from compile_il.model.files import load
+        from compile_il.evaluation.evaluate import label_scores, score_model
 
         target = check_target(self.out, overwrite=self.overwrite)
-        model, demos = load(self.model), Demonstrations.load(self.demos)
+        model, demos = cil.load(self.model), cil.Demonstrations.load(self.demos)
         how: Any = {"decoder": self.decoder, "best": self.best, "max_segments": self.max_segments}
         with console.status("segmenting"):
             segments = model.segment(demos, self.num_segments, **how)
@@ -73,20 +65,17 @@ class Segment(ModelOptions):
         truth, labelled = demos.truth, demos.labels is not None
         if truth.boundaries is None:
             return
-        scores = score_model(model, demos, self.num_segments, **how) if labelled else score(segments, demos)
-        shares = [f"{100 * share:.1f} %" for share in (scores.boundary_accuracy, scores.f1, scores.count_accuracy)]
-        say(console, "{} of true boundaries hit, F1 {}, number of segments right in {}".format(*shares))
+        scores = score_model(model, demos, self.num_segments, **how) if labelled else cil.score(segments, demos)
+        hit, f1, _, right = (f"{100 * share:.1f} %" for share in scores)
+        say(console, f"{hit} of true boundaries hit, F1 {f1}, number of segments right in {right}")
         # Agreement says nothing of skills that labels give.
         if not labelled and truth.codes is not None and model.config.codes == "categorical":
-            agree = label_scores(segments.labels, demos)
-            shares = [f"{100 * agree[name]:.1f} %" for name in ("agreement", "agreement_by_chance")]
-            say(console, "skills agree with true codes in {} of steps, and by chance in {}".format(*shares))
-        trained, true = model.resolved.num_segments, true_counts(demos)
-        if self.num_segments is None and trained is not None and true.count(trained) < len(true) / 2:
-            say(console, "The truth has other numbers of segments than the model was trained with: --num-segments")
+            shares = {name: f"{100 * share:.1f} %" for name, share in label_scores(segments.labels, demos).items()}
+            words = f"{shares['agreement']} of steps, and by chance in {shares['agreement_by_chance']}"
+            say(console, f"skills agree with true codes in {words}")
 
 
-def write_segments(segments: "Segments", path: Path, *, as_table: bool) -> None:
+def write_segments(segments: "cil.Segments", path: Path, *, as_table: bool) -> None:
     """Writes a JSON object a line for each demonstration, or `Segments.rows` as CSV.
 
     In the table a Gaussian code has a column for each of its numbers: skill_0, skill_1, ...
@@ -134,33 +123,29 @@ class Evaluate(ModelOptions):
     seed: int = TEST_SEED
     """Seed of the levels."""
     count_unknown: bool = False
-    """Do not tell the model how many segments there are."""
+    """Do not give the model the number of segments."""
     out: Annotated[Path | None, option("PATH", "none")] = None
     """A file for the scores, as JSON."""
 
     def run(self, console: Console) -> None:
         """Scores, prints a table and writes the file."""
-        from compile_il.data import Demonstrations
         from compile_il.data.files import check_target
-        from compile_il.evaluation.evaluate import evaluate
         from compile_il.evaluation.results import Measurement
-        from compile_il.model.files import load
-        from compile_il.worlds import make_world, with_num_tasks
+        from compile_il.worlds import with_num_tasks
 
         check_numbers(self.num_demos, self.seed)
-        if not self.num_tasks or len(set(self.num_tasks)) < len(self.num_tasks):
-            raise ValueError("--num-tasks: give lengths of task lists, each once, such as 3 5.")
+        if not self.num_tasks:
+            raise ValueError("--num-tasks: give lengths of task lists, such as 3 5.")
         if self.demos and self.world is not None:
             raise ValueError("--demos and --world: score the model on one or on the other.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
-        model, measurement = load(self.model), Measurement()
-        levels: dict[str, Demonstrations | World] = {}
+        model, measurement = cil.load(self.model), Measurement()
+        levels: dict[str, Any] = {}
         if self.demos:
-            distinct = len({path.stem for path in self.demos}) == len(self.demos)
-            levels |= {path.stem if distinct else str(path): Demonstrations.load(path) for path in self.demos}
+            levels |= load_sets(self.demos)
         elif name := self.world or model.world:
-            world = make_world(name)
+            world = cil.make_world(name)
             levels |= {f"{name}, {tasks} tasks": with_num_tasks(world, tasks) for tasks in self.num_tasks}
         else:
             raise ValueError(
@@ -170,43 +155,46 @@ class Evaluate(ModelOptions):
         scores = {}
         for name, place in levels.items():
             with console.status(name):
-                scores[name] = evaluate(model, place, num_demos=self.num_demos, seed=self.seed, **how)
+                scores[name] = cil.evaluate(model, place, num_demos=self.num_demos, seed=self.seed, **how)
         console.print(score_table(scores))
         say(console, f"The number of segments was {'not ' if self.count_unknown else ''}given.")
         if self.out is not None:
             drawn = {"num_tasks": list(self.num_tasks), "num_demos": self.num_demos, "test_seed": self.seed}
-            config = {
+            config = how | {
                 "settings": model.resolved.to_json(),
                 "levels": {name: str(place) for name, place in levels.items()},
-                "count": how["count"],
-                **({} if self.demos else drawn),
                 "decoder": model.choose_decoder(self.decoder, self.best),
-                "best": self.best,
+                **({} if self.demos else drawn),
             }
             figures = {name: score._asdict() for name, score in scores.items()}
             measurement.write(self.out, config=config, seeds=[model.config.seed], figures=figures)
             say(console, "Saved to ", (str(self.out), "bold"))
 
 
-def score_table(scores: "dict[str, Evaluation]", paper: dict[str, str] | None = None) -> Table:
-    """Returns scores in per cent, a column per set of levels; the paper's boundary accuracy below ours, if given."""
+def load_sets(paths: Iterable[Path]) -> "dict[str, cil.Demonstrations]":
+    """Reads files of demonstrations, by their names without folders where these are distinct."""
+    sets = {path: cil.Demonstrations.load(path) for path in paths}
+    distinct = len({path.stem for path in sets}) == len(sets)
+    return {path.stem if distinct else str(path): demos for path, demos in sets.items()}
+
+
+def score_table(scores: "dict[str, cil.Evaluation]", paper: dict[str, str] | None = None) -> Table:
+    """Returns scores in per cent, a column per set of levels, with the paper's boundary accuracy below, if given."""
     from compile_il.evaluation.results import LABEL_HEADINGS, SCORE_HEADINGS
 
-    table = Table("per cent")
-    for name in scores:
-        table.add_column(name.replace(", ", "\n"), justify="right")
+    table = Table("per cent", *(Column(name.replace(", ", "\n"), justify="right") for name in scores))
     for name, field in (SCORE_HEADINGS | LABEL_HEADINGS).items():
         values = [getattr(score, field) for score in scores.values()]
         if any(value is not None for value in values):
             table.add_row(name, *("-" if value is None else f"{100 * value:.1f}" for value in values))
         if field == "boundary_accuracy" and paper is not None:
-            table.add_row(PAPER_ROW, *(paper.get(name, "-") for name in scores))
+            table.add_row("  in the paper", *(paper.get(name, "-") for name in scores))
     return table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report(ModelOptions):
-    """Show what a model finds in demonstrations, on one self-contained page.
+    """Show the segments of demonstrations on one self-contained page.
 
     compile-il report runs/pickup pickup.npz --out report.html
     """
@@ -220,32 +208,28 @@ class Report(ModelOptions):
     out: Path = Path("report.html")
     """The page to write."""
     num_segments: SegmentOption = None
-    """Segments of each demonstration, or `unknown` to find their number too."""
+    """Segments of each demonstration, or `unknown` to infer their number too."""
 
     def run(self, console: Console) -> None:
         """Checks first what can go wrong, then segments, then writes."""
-        from compile_il.data import Demonstrations
         from compile_il.data.files import check_target
         from compile_il.evaluation.evaluate import evaluate_segments, score_model
-        from compile_il.model.files import load
-        from compile_il.report.page import write_report
-        from compile_il.report.page import Shown
+        from compile_il.report.page import Shown, write_report
         from compile_il.training.log import read_log
 
         check_target(self.out, overwrite=self.overwrite)
         if not self.demos:
             raise ValueError("There are no demonstrations to show: name at least one file.")
-        model, sets = load(self.model), []
+        model, sets = cil.load(self.model), []
         how: Any = {"decoder": self.decoder, "best": self.best}
-        for path in self.demos:
-            demos = Demonstrations.load(path)
+        for name, demos in load_sets(self.demos).items():
             segments = model.segment(demos, self.num_segments, **how)
-            scores: Evaluation | Scores | None = None
+            scores: Any = None
             if demos.truth.boundaries is not None and demos.labels is not None:
                 scores = score_model(model, demos, self.num_segments, **how)
             elif demos.truth.boundaries is not None:
                 scores = evaluate_segments(model, segments, demos)
-            sets.append(Shown(path.stem, demos, segments, scores))
+            sets.append(Shown(name, demos, segments, scores))
         title = f"Skills of {self.model.name}"
         write_report(self.out, model, sets, title=title, history=read_log(self.model), overwrite=self.overwrite)
         say(console, "Written: ", (str(self.out), "bold"))

@@ -56,8 +56,8 @@ class Shown:
     segments: Segments
     """Boundaries and skills, as `model.segment(demos)` gave them."""
     scores: Evaluation | Scores | None = None
-    paper: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Numbers of the paper beside ours, as text, by the name of a score."""
+    paper: str | None = None
+    """The paper's boundary accuracy, as text."""
 
 
 def write_report(
@@ -133,21 +133,15 @@ def _summarise(model: Model, sets: Sequence[Shown]) -> str:
 
 
 def _draw_scores(sets: Sequence[Shown]) -> str:
-    """Draws a row per score and a column per set, the paper's number below ours; empty where there are neither."""
-    columns, rows = [shown for shown in sets if shown.scores is not None or shown.paper], []
+    """Draws a row per score and a column per set, the paper's boundary accuracy below ours; empty without scores."""
+    columns, rows = [shown for shown in sets if shown.scores is not None], []
     for name, (title, meaning) in SCORE_NAMES.items():
-        ours = [getattr(shown.scores, name, None) for shown in columns]
-        theirs = [shown.paper.get(name) for shown in columns]
-        cells = [
-            tag(
-                "td",
-                tag("span", text(per_cent(score)), class_="ours"),
-                "" if paper is None else tag("small", f"paper {text(paper)}"),
-                class_="num",
-            )
-            for score, paper in zip(ours, theirs, strict=True)
-        ]
-        if any(value is not None for value in (*ours, *theirs)):
+        cells = []
+        for shown in columns:
+            ours = tag("span", text(per_cent(getattr(shown.scores, name, None))), class_="ours")
+            has_paper = name == "boundary_accuracy" and shown.paper is not None
+            cells.append(tag("td", ours, tag("small", f"paper {text(shown.paper)}") if has_paper else "", class_="num"))
+        if any(getattr(shown.scores, name, None) is not None for shown in columns):
             rows.append((title + tag("small", meaning), cells))
     heads = ["", *(text(shown.name) for shown in columns)]
     return section("Scores", "", table("Scores", "scores", heads, rows), level="h2") if rows else ""

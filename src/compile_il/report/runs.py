@@ -15,8 +15,7 @@ from compile_il.worlds.reacher import LINK_LENGTH, TARGET_NAMES
 
 NUM_SHOWN = 8
 MOST_WRONG, MOST_UNSURE = 3, 2
-"""Numbers of demonstrations with a wrong boundary and of the least certain ones among those shown; more of the wrong
-ones where hardly any is right."""
+"""Numbers of demonstrations, of those shown, with the most wrong boundaries and of the least certain ones."""
 MAX_COLUMNS = 160
 """Most columns of a drawing along time; longer demonstrations are drawn with several steps per column."""
 NUM_SAMPLED_FRAMES = 64
@@ -69,20 +68,19 @@ def num_misplaced(segments: Segments, demos: Demonstrations, index: int) -> int:
 
 
 def choose(segments: Segments, demos: Demonstrations) -> dict[int, str]:
-    """Chooses some with wrong boundaries, some that are least certain, the others spread evenly over the rest.
+    """Chooses the worst, the least certain of those without a wrong boundary, and others spread evenly.
 
-    Returns why each was chosen, by its index; empty for those of the rest.
+    Returns why each was chosen, by its index; empty for others without a wrong boundary.
     """
     wrong = np.array([num_misplaced(segments, demos, i) for i in range(len(demos))])
     sure = np.array([certainty(segments, i) for i in range(len(demos))])
     order = np.lexsort((sure, -wrong))
     bad, good = order[wrong[order] > 0].tolist(), order[wrong[order] == 0].tolist()
-    num_unsure = min(MOST_UNSURE, max(len(good) - 1, 0))
-    rest = sorted(good[num_unsure:])
-    num_rest = min(NUM_SHOWN - min(MOST_WRONG, len(bad)) - num_unsure, len(rest))
-    chosen = {rest[i * len(rest) // num_rest]: "" for i in range(num_rest)}
-    chosen |= dict.fromkeys(good[:num_unsure], "least certain")
-    return chosen | dict.fromkeys(bad[: NUM_SHOWN - len(chosen)], "wrong")
+    chosen = dict.fromkeys(bad[:MOST_WRONG], "wrong")
+    chosen |= dict.fromkeys(good[: min(MOST_UNSURE, len(demos) - 1)], "least certain")
+    rest = np.setdiff1d(order, list(chosen))
+    places = np.linspace(0, len(rest) - 1, min(NUM_SHOWN - len(chosen), len(rest))).astype(int)
+    return {i: "wrong" if wrong[i] else "" for i in rest[places].tolist()} | chosen
 
 
 def column_edges(length: int) -> NDArray[np.int64]:

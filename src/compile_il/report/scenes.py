@@ -180,10 +180,8 @@ def _draw_lines(demo: Demonstration, runs: list[Run]) -> str:
     letter, kind = ("x", "observation") if observed else ("a", "action")
     varied = sorted(np.argsort(-values.std(axis=0), kind="stable")[:MAX_LINES].tolist())
     charts = [_line_chart(values[:, i], runs, f"{letter}{i}") for i in varied]
-    which = f"{kind.title()}s"
-    if len(charts) < values.shape[1]:
-        which = f"The {len(charts)} {kind} components that vary most, of {values.shape[1]}"
-    return tag("div", *charts, class_="lines") + _note(f"{which}; colored by skill")
+    which = f"{len(charts)} of {count(values.shape[1], f'{kind} component')}; colored by skill"
+    return tag("div", *charts, class_="lines") + _note(which)
 
 
 def _line_chart(values: NDArray[np.floating], runs: list[Run], name: str) -> str:
