@@ -63,8 +63,6 @@ class Run(runner.Run):
     """Number of models of each way."""
     num_demos: int = 20_000
     """Number of demonstrations for the way with labels; the others get fresh ones."""
-    share_labelled: float = 0.01
-    """Share of the demonstrations for the way with labels that come with codes."""
     num_test: int = 1024
     """Number of demonstrations that all models are scored on."""
 
@@ -90,7 +88,7 @@ def labelled(run: Run) -> Demonstrations:
     demos = demonstrate(world, num_demos=run.num_demos, seed=VALIDATION_SEED)
     truth = demos.truth
     assert truth.codes is not None, "worlds know their codes"
-    num_labelled = round(run.share_labelled * len(demos))
+    num_labelled = len(demos) // 100
     codes = [list(c) if i < num_labelled and len(c) == 3 else [UNKNOWN] * 3 for i, c in enumerate(truth.codes)]
     return demos.with_labels(segment_codes=codes)
 

@@ -23,6 +23,8 @@ from experiments.ablations import runner
 
 WAY_POINTS = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [2.0, 2.0]])
 STEP, REACH = 0.3, 0.35
+NOISE, FORCE_NOISE = 0.1, 0.3
+"""Standard deviations of the noise of velocities and of forces as commands."""
 STIFFNESS, DAMPING = 2.0, 2.2
 """Force on a point with a mass, for each unit of distance and of velocity."""
 NUM_STILL = 2
@@ -41,11 +43,6 @@ class Recording:
     """Fewest and most way-points that a demonstration visits."""
     scale: float = 1.0
     """Factor of the distances between way-points."""
-
-    @property
-    def noise(self) -> float:
-        """Standard deviation of the noise of each command."""
-        return 0.3 if self.force else 0.1
 
 
 RECORDINGS = {
@@ -135,7 +132,7 @@ def _episode(
         still = 0
         while still <= (NUM_STILL if recording.force else 0):
             ahead = points[targets[-1]] - place
-            noise = rng.normal(0, recording.noise, 2)
+            noise = rng.normal(0, FORCE_NOISE if recording.force else NOISE, 2)
             if recording.force:
                 command = STIFFNESS * ahead - DAMPING * velocity + noise
                 velocity = velocity + STEP * command
