@@ -68,6 +68,7 @@ def test_way_points_are_where_visits_end(name: str) -> None:
     assert way_points.mean_length(demos) == demos.lengths.sum() / sum(map(len, truth.codes))
 
 
+@pytest.mark.slow
 def test_stations(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_iterations": 2, "num_seeds": 1, "num_few": 20, "num_many": 40, "num_test": 8}
     stations.main(stations.Run(tmp_path / "out.json", ("grouped",), **small))

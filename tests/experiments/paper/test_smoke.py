@@ -41,14 +41,15 @@ ONE_OF_EACH: list[tuple[StudyName, str]] = [
 ]
 """Studies and the names of their parts."""
 SLOWER = {
-    "z-CompILE",
+    "grid-visit, b-CompILE",
+    "grid-pickup, VAE-BC",
     "M=4",
     "grid-pickup, exact, effects",
     "grid-pickup, 3 tasks, sparse: low-level",
     "grid-pickup, 3 tasks, sparse: VAE-BC",
     "exact",
 }
-"""Those of which every piece is also run by another part or by tests/experiments/paper/test_parts.py."""
+"""Those of which every piece is also run by another part or by another test."""
 
 
 def kinds_of(part: Part) -> set[str]:
