@@ -105,8 +105,8 @@ def test_a_hard_life(data: Path, programs: Path, tmp_path: Path) -> None:
     printed = stop(advice(printed, run), run, [signal.SIGTERM], programs)
     assert_clean(run)
     latest = max(map(int, checkpoint_names(run)))
-    told = f"stopped after iteration {latest} of {NUM_ITERATIONS}; all is saved, and can be used as it is."
-    assert f"{told} To go on: " in printed
+    message = f"stopped after iteration {latest} of {NUM_ITERATIONS}; all is saved, and can be used as it is."
+    assert f"{message} To go on: " in printed
     assert load(run).config.num_iterations == latest
 
     Process(advice(printed, run), programs).end()

@@ -126,7 +126,7 @@ def test_evaluate_scores_files(
         assert scores == cil.evaluate(model, cil.Demonstrations.load(path))._asdict()
         assert f"{100 * scores['boundary_accuracy']:.1f}" in text
     assert "one or on the other" in refuses([*typed, "--world", "symbols", "--overwrite"], capsys)
-    assert refuses(["evaluate", str(pristine_run)], capsys).endswith("or on which data (--demos).")
+    assert refuses(["evaluate", str(pristine_run)], capsys).endswith("with --world or with --demos.")
 
 
 def test_report_shows_the_curves_of_the_run(
@@ -256,7 +256,7 @@ def test_evaluate_refuses(pristine_run: Path, capsys: pytest.CaptureFixture[str]
     assert "--num-demos is 0" in refuses([*typed, "--num-demos", "0"], capsys)
     assert "grid-pickup" in fails([*typed, "--world", "chess"], capsys)
     assert "such as 3 5" in refuses([*typed, "--num-tasks"], capsys)
-    assert "trained on data: say in which world" in refuses(typed, capsys)
+    assert "trained on data: say where to score it" in refuses(typed, capsys)
 
 
 def test_lists_may_be_longer_than_there_are_things() -> None:

@@ -71,8 +71,8 @@ class Generate:
         from compile_il.data.files import SUFFIX, check_target
 
         target = check_target(self.out, overwrite=self.overwrite, suffix=SUFFIX)
-        typed = {name: value for name, value in vars(self.options).items() if value is not None and value is not False}
-        world = cil.make_world(self.world, num_tasks=self.num_tasks, **typed)
+        given = {name: value for name, value in vars(self.options).items() if value is not None and value is not False}
+        world = cil.make_world(self.world, num_tasks=self.num_tasks, **given)
         check_numbers(self.num_demos, self.seed)
         began = time.perf_counter()
         with Progress(console=console) as progress:

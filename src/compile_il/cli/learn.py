@@ -30,15 +30,15 @@ class RunOptions:
     """Options of a run in a folder."""
 
     out: Path
-    """The folder for the log, checkpoints and what is trained."""
+    """The folder for the log, the checkpoints and the result."""
     resume: bool = False
-    """Go on with the run in the folder --out, from its last checkpoint."""
+    """Resume the run in the folder --out from its last checkpoint."""
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
 
     @contextlib.contextmanager
     def resumable(self) -> Iterator[dict[str, Any]]:
-        """Yields the arguments of a run; at Ctrl-C, names the command that goes on if the folder holds a run."""
+        """Yields the arguments of a run; at Ctrl-C, names the command that resumes it if the folder holds a run."""
         from compile_il.training.loop import Stopped
         from compile_il.training.runs import holds_run
 
@@ -58,7 +58,7 @@ class RunOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Train(RunOptions):
-    r"""Find skills in demonstrations.
+    r"""Learn skills from demonstrations.
 
     compile-il train grid-pickup --num-segments 3 --num-skills 10 --out runs/pickup
 
@@ -67,7 +67,7 @@ class Train(RunOptions):
     compile-il train grid-pickup --inference relaxed --num-segments 1 \
         --num-tasks 3 --num-skills 128 --out runs/whole
 
-    On several hosts, each with the same command but for its number:
+    On several hosts, with the same command except for --host:
 
     compile-il train a.npz --out DIR --coordinator one:1234 --num-hosts 2 --host 0
     """
@@ -123,7 +123,7 @@ class Train(RunOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rl(RunOptions):
-    r"""Teach an agent to do lists of tasks, with the skills of a model as options.
+    r"""Train an agent on lists of tasks, with the skills of a model as options.
 
     compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse \
         --max-skill-steps 10 --out runs/agent
@@ -132,17 +132,17 @@ class Rl(RunOptions):
     """
 
     world: Literal["grid-pickup", "grid-visit"]
-    """World in which the agent acts; its skills should come from there."""
+    """World in which the agent acts; train its skills there too."""
     skills: Annotated[Path | None, option("MODEL", "none")] = None
     """The folder of a model, or of the run that made it; a low-level agent has none."""
     num_tasks: int = 3
     """Number of tasks in each level."""
     reward: Literal["dense", "sparse"] = "dense"
-    """dense: 1 for each task; sparse: 1 where all are done."""
+    """dense: 1 for each task; sparse: 1 when all are done."""
     max_steps: int = 50
-    """Steps after which an episode is cut."""
+    """Most steps of an episode."""
     actors: Literal["device", "ray"] = "device"
-    """Who acts: the device that learns, or processes on CPUs, through Ray."""
+    """Where agents act: on the device that learns, or in Ray's processes on CPUs."""
     num_actors: int = 2
     """Ray: number of processes; they share --num-environments, by default the least multiple of --batch-size that can
     be divided by their number."""
@@ -154,22 +154,16 @@ class Rl(RunOptions):
         """Trains the agent, and scores it on unseen levels."""
         from compile_il.rl.learn import learn
 
-        world = cil.make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=self.max_steps)
+        world: Any = cil.make_world(self.world, num_tasks=self.num_tasks, reward=self.reward, max_steps=self.max_steps)
         model, config = None if self.skills is None else cil.load(self.skills), self.config
         if self.actors == "ray" and config.num_environments == AgentConfig.num_environments:
             config = dataclasses.replace(config, num_environments=math.lcm(config.batch_size, max(self.num_actors, 1)))
             say(console, f"{config.num_environments} environments, shared by {self.num_actors} processes.")
-        if model is not None and config.max_skill_steps is None:
+        if config.agent == "hierarchical" and model is not None and config.max_skill_steps is None:
             say(console, "A skill that has nothing to do may never end: limit its steps with --max-skill-steps.")
         with self.resumable() as run:
             player = learn(
-                world,  # type: ignore[arg-type]  # of a name that stands for a world with tasks
-                model,
-                config=config,
-                actors=self.actors,
-                num_actors=self.num_actors,
-                address=self.address,
-                **run,
+                world, model, config=config, actors=self.actors, num_actors=self.num_actors, address=self.address, **run
             )
         played = player.evaluate(num_levels=NUM_LEVELS)
         solved = f"{100 * played.success:.1f} % of {NUM_LEVELS:,} unseen levels solved"
@@ -187,7 +181,7 @@ class Play:
 
     agent: Annotated[Path, tyro.conf.arg(metavar="AGENT"), tyro.conf.Positional]
     """The folder of a run of `compile-il rl`, or of an agent that was saved."""
-    num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as it learned)")] = None
+    num_tasks: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as in training)")] = None
     """Number of tasks in each level."""
     num_levels: int = NUM_LEVELS
     """Number of levels."""

@@ -26,9 +26,9 @@ class ModelOptions:
     model: Annotated[Path, tyro.conf.arg(metavar="MODEL"), tyro.conf.Positional]
     """The folder of a model, or of the run that made it."""
     decoder: Annotated[Decoder | None, option("exact|recognition", "as the model was trained")] = None
-    """`exact` sums over all segmentations; `recognition` asks the recognition model, which relaxed training makes."""
+    """`exact` sums over all segmentations; `recognition` uses the recognition model of relaxed training."""
     best: Annotated[Best | None, option("boundaries|path", "boundaries")] = None
-    """With `exact`: find the `boundaries` of which most should be right, or the most probable `path`."""
+    """With `exact`: the `boundaries` most likely to be right, or the most probable segmentation (`path`)."""
     overwrite: bool = False
     """Replace the file if it exists."""
 
@@ -141,16 +141,12 @@ class Evaluate(ModelOptions):
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         model, measurement = cil.load(self.model), Measurement()
-        levels: dict[str, Any] = {}
-        if self.demos:
-            levels |= load_sets(self.demos)
-        elif name := self.world or model.world:
+        levels: dict[str, Any] = load_sets(self.demos)
+        if not self.demos:
+            if (name := self.world or model.world) is None:
+                raise ValueError("The model was trained on data: say where to score it, with --world or with --demos.")
             world = cil.make_world(name)
-            levels |= {f"{name}, {tasks} tasks": with_num_tasks(world, tasks) for tasks in self.num_tasks}
-        else:
-            raise ValueError(
-                "The model was trained on data: say in which world to score it (--world), or on which data (--demos)."
-            )
+            levels = {f"{name}, {tasks} tasks": with_num_tasks(world, tasks) for tasks in self.num_tasks}
         how: Any = {"decoder": self.decoder, "best": self.best, "count": "unknown" if self.count_unknown else "true"}
         scores = {}
         for name, place in levels.items():
@@ -199,12 +195,8 @@ class Report(ModelOptions):
     compile-il report runs/pickup pickup.npz --out report.html
     """
 
-    demos: Annotated[
-        tuple[Path, ...],
-        tyro.conf.arg(metavar="DEMOS...", help_behavior_hint="(at least one)"),
-        tyro.conf.Positional,
-    ]
-    """Files of demonstrations."""
+    demos: Annotated[tuple[Path, ...], option("DEMOS...", "none"), tyro.conf.Positional]
+    """Files of demonstrations, at least one."""
     out: Path = Path("report.html")
     """The page to write."""
     num_segments: SegmentOption = None
