@@ -72,7 +72,7 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 50, 100)
 
 
-MOST_BYTES = 2 << 30
+MOST_BYTES = 3 << 29
 """Memory of a worker above which it drops its compiled programs; each takes some, and the tests compile thousands."""
 
 
