@@ -14,7 +14,7 @@ from compile_il.data.spaces import Space
 from compile_il.model.model import Model
 from compile_il.networks.embeddings import Convolution
 from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridFront, TaskEmbedding
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import next_tasks
 from compile_il.rl.trainer import AgentTrainer
 from compile_il.worlds.grid import GridWorld
@@ -153,7 +153,7 @@ def test_half_precision_keeps_the_last_layer() -> None:
 
 
 def test_observations_that_are_neither_grid_nor_vector() -> None:
-    with pytest.raises(HierarchyError, match=r"shape \(4, 4, 3\): an agent reads grids of at least 5x5"):
+    with pytest.raises(AgentError, match=r"shape \(4, 4, 3\): an agent needs grids of at least 5x5"):
         Agent(
             AgentConfig(),
             observation_shape=(4, 4, 3),
@@ -185,7 +185,7 @@ def test_observations_that_are_neither_grid_nor_vector() -> None:
     ],
 )
 def test_settings_that_cannot_work(settings: dict, message: str) -> None:
-    with pytest.raises(HierarchyError, match=message):
+    with pytest.raises(AgentError, match=message):
         AgentConfig(**settings)
 
 
@@ -194,5 +194,5 @@ def test_settings_survive_json() -> None:
     assert AgentConfig.from_json(config.to_json()) == config
     config = AgentConfig(num_levels=np.int64(4), max_skill_steps=np.int32(3), learning_rate=np.float32(0.5))
     assert AgentConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    with pytest.raises(HierarchyError, match="There is no setting colour"):
+    with pytest.raises(AgentError, match="There is no setting colour"):
         AgentConfig.from_json(config.to_json() | {"colour": 1})

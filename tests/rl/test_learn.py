@@ -22,7 +22,7 @@ from compile_il.cli import main
 from compile_il.cli.learn import with_tasks
 from compile_il.model.files import ModelError
 from compile_il.rl.agent import AgentInput, GreedyAgent
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import OptionEnv
 from compile_il.rl.impala import learning_rates
 from compile_il.rl.learn import learn, run_training
@@ -54,9 +54,14 @@ def same(left: Player, right: Player) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two_seeds(model: cil.Model) -> AgentTrainer:
+    return AgentTrainer(dataclasses.replace(SMALL, num_seeds=2), WORLD, model)
+
+
+def test_a_run_leaves_log_checkpoints_agent_and_skills(two_seeds: AgentTrainer, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    player = learn(WORLD, model, config=SMALL, num_seeds=2, out=folder, progress=False)
+    _, player = run_training(two_seeds, folder, progress=False)
     names = {".lock", "run.json", "log.jsonl", "tensorboard", "checkpoints", "agent", "skills"}
     assert {path.name for path in folder.iterdir()} == names
     rows = read_log(folder)
@@ -68,21 +73,22 @@ def test_a_run_leaves_log_checkpoints_agent_and_skills(model: cil.Model, tmp_pat
         np.testing.assert_allclose([at[name] for at in rows], np.mean(each, axis=1), rtol=1e-6)
     read = load_player(folder)
     same(player, read)
-    assert (read.world, read.config) == (WORLD, dataclasses.replace(SMALL, num_seeds=2))
+    assert (read.world, read.config) == (WORLD, two_seeds.config)
     assert read.evaluate(num_levels=4) == player.evaluate(num_levels=4)
     with pytest.raises(ModelError, match="holds the run of an agent"):
         cil.load(folder)
 
 
-def test_agents_come_in_the_order_of_their_seeds(model: cil.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_come_in_the_order_of_their_seeds(two_seeds: AgentTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever is kept: their curves do too."""
-    training = AgentTrainer(dataclasses.replace(SMALL, num_seeds=2, num_iterations=1), WORLD, model)
     solved = iter([0.25, 0.75])
     monkeypatch.setattr(Player, "evaluate", lambda self, **_: types.SimpleNamespace(success=next(solved)))
-    state, _ = training.step(training.start(), 0)
-    players, best = run_training(training, None, progress=False)
+    state = two_seeds.start()
+    for iteration in range(SMALL.num_iterations):
+        state, _ = two_seeds.step(state, iteration)
+    players, best = run_training(two_seeds, None, progress=False)
     assert best is players[1]
-    for player, expected in zip(players, training.players(state), strict=True):
+    for player, expected in zip(players, two_seeds.players(state), strict=True):
         same(player, expected)
 
 
@@ -151,9 +157,9 @@ def test_what_cannot_be_learned_is_refused(world: Any, settings: dict[str, Any],
 
 def test_skills_of_another_world_are_refused(model: cil.Model, tmp_path: Path) -> None:
     visiting = dataclasses.replace(model, world="grid-visit")
-    with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):
+    with pytest.raises(AgentError, match="trained in grid-visit, and this is grid-pickup"):
         SkillEnv(gymnasium.make("CompILE/GridPickup-v0"), visiting)
-    with pytest.raises(HierarchyError, match="trained in grid-visit, and this is grid-pickup"):
+    with pytest.raises(AgentError, match="trained in grid-visit, and this is grid-pickup"):
         learn(WORLD, visiting, config=SMALL)
     read = cil.load(visiting.save(tmp_path / "model"))
     assert read.world == "grid-visit"
@@ -166,13 +172,13 @@ def test_agents_of_other_worlds_are_kept_without_them(tmp_path: Path) -> None:
     assert read.world is None
     for seen in np.eye(2, dtype=np.float32):
         assert read.choose(seen) == player.choose(seen)
-    with pytest.raises(HierarchyError, match=r"tasks are \[1\]: give object types from 0 to 0"):
+    with pytest.raises(AgentError, match=r"tasks are \[1\]: give object types from 0 to 0"):
         read.choose(np.zeros(2), [1])
-    with pytest.raises(HierarchyError, match=r"play it there, with choose\(observation\)"):
+    with pytest.raises(AgentError, match=r"play it there, with choose\(observation\)"):
         read.evaluate()
-    with pytest.raises(HierarchyError, match="num_levels is 0: use a whole number, at least 1"):
+    with pytest.raises(AgentError, match="num_levels is 0: use a whole number, at least 1"):
         player.evaluate(num_levels=0)
-    with pytest.raises(HierarchyError, match="an environment of your own: wrap that one, with SkillEnv"):
+    with pytest.raises(AgentError, match="an environment of your own: wrap that one, with SkillEnv"):
         read.make_env()
 
 
@@ -197,7 +203,7 @@ def test_an_agent_can_be_played_in_gymnasium(model: cil.Model, agent: Any) -> No
     np.testing.assert_allclose((found.success, found.reward, found.num_decisions), np.mean(played, axis=0), rtol=1e-6)
     assert player.make_env("ansi").render_mode == "ansi"
     for tasks in ([], [-1], [1.5], ["a"], [[1]], [99]):
-        with pytest.raises(HierarchyError, match="give object types from 0 to 9, at least one"):
+        with pytest.raises(AgentError, match="give object types from 0 to 9, at least one"):
             player.choose(observation, tasks)
 
 
@@ -212,11 +218,10 @@ def test_entropy_weighs_less_and_less() -> None:
 def test_the_learning_rate_falls() -> None:
     config = dataclasses.replace(SMALL, num_iterations=10, learning_rate=0.1, final_learning_rate=0.001)
     rate = learning_rates(config)
-    assert config.num_updates == 20
     np.testing.assert_allclose([rate(n) for n in (0, 10, 20)], [0.1, 0.01, 0.001], rtol=1e-5)
     np.testing.assert_allclose(rate(30), 0.001, rtol=1e-5)
     assert learning_rates(dataclasses.replace(config, final_learning_rate=None)) == 0.1
-    with pytest.raises(HierarchyError, match="above learning_rate, 1e-05: use a smaller one, or None"):
+    with pytest.raises(AgentError, match="above learning_rate, 1e-05: use a smaller one, or None"):
         AgentConfig(learning_rate=1e-5)
 
 

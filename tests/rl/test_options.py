@@ -18,7 +18,7 @@ from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.files import _blank_scaling
 from compile_il.model.model import Model
 from compile_il.rl.agent import Agent
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import Decision, OptionEnv, StepResult, collect
 from compile_il.rl.options import make_options
 from compile_il.worlds.demonstrate import draw_levels
@@ -200,14 +200,14 @@ class TestErrors:
         ],
     )
     def test_skills_that_do_not_fit(self, agent: str, model: Model | None, message: str) -> None:
-        with pytest.raises(HierarchyError, match=message):
+        with pytest.raises(AgentError, match=message):
             make_options(agent, self.world, model)
 
     def test_skills_of_the_reacher(self) -> None:
         model = with_space(Space("vector", (32,), 0, 0, 2))
-        with pytest.raises(HierarchyError, match="another world: on observations 32 with continuous actions"):
+        with pytest.raises(AgentError, match="another world: on observations 32 with continuous actions"):
             make_options("hierarchical", self.world, model)
 
     def test_a_world_of_continuous_actions(self) -> None:
-        with pytest.raises(HierarchyError, match=r"continuous.*use a grid world"):
+        with pytest.raises(AgentError, match=r"continuous.*use a grid world"):
             make_options("low-level", ReacherWorld(), None)

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 from compile_il.config import Config
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.rl.config import HierarchyError
+from compile_il.rl.config import AgentError
 from compile_il.rl.skill_env import SkillEnv
 from tests.inference.exact.small import model_for
 from tests.rl.two_states import MODEL
@@ -88,7 +88,7 @@ def test_there_may_be_skills_alone() -> None:
     env.reset()
     _, reward, *_, info = env.step(0)
     assert (reward, info["num_steps"]) == (0.5, 2)
-    with pytest.raises(HierarchyError, match="There is no action 1: there are 0 of the environment, then 1 skills"):
+    with pytest.raises(AgentError, match="There is no action 1: there are 0 of the environment, then 1 skills"):
         env.step(1)
 
 
@@ -131,35 +131,33 @@ def test_skills_act_in_continuous_spaces() -> None:
 
 
 def test_what_cannot_work_is_refused() -> None:
-    with pytest.raises(HierarchyError, match="The environment has 8 actions, and the model's skills have 2 actions"):
+    with pytest.raises(AgentError, match="The environment has 8 actions, and the model's skills have 2 actions"):
         SkillEnv(gymnasium.make("CompILE/GridPickup-v0"), MODEL)
-    with pytest.raises(HierarchyError, match="has actions of width 2, and the model's skills have 2 actions"):
+    with pytest.raises(AgentError, match="has actions of width 2, and the model's skills have 2 actions"):
         SkillEnv(gymnasium.make("CompILE/Reacher-v0"), MODEL)
     many = TwoStatesEnv()
     many.action_space = spaces.MultiBinary(2)
-    with pytest.raises(
-        HierarchyError, match=r"actions are MultiBinary\(2\): skills give discrete ones, .*, or vectors"
-    ):
+    with pytest.raises(AgentError, match=r"actions are MultiBinary\(2\): skills give discrete ones, .*, or vectors"):
         SkillEnv(many, MODEL)
-    with pytest.raises(HierarchyError, match="codes of this model are vectors"):
+    with pytest.raises(AgentError, match="codes of this model are vectors"):
         SkillEnv(TwoStatesEnv(), dataclasses.replace(MODEL, config=Config(inference="relaxed", codes="gaussian")))
-    with pytest.raises(HierarchyError, match=r"discount is 1\.5"):
+    with pytest.raises(AgentError, match=r"discount is 1\.5"):
         SkillEnv(TwoStatesEnv(), MODEL, discount=1.5)
-    with pytest.raises(HierarchyError, match="max_steps is 0"):
+    with pytest.raises(AgentError, match="max_steps is 0"):
         SkillEnv(TwoStatesEnv(), MODEL, max_steps=0)
-    with pytest.raises(HierarchyError, match=r"max_steps is 2\.5: use a whole number"):
+    with pytest.raises(AgentError, match=r"max_steps is 2\.5: use a whole number"):
         SkillEnv(TwoStatesEnv(), MODEL, max_steps=2.5)  # type: ignore[arg-type]
-    with pytest.raises(HierarchyError, match="A model is needed, and this is a str"):
+    with pytest.raises(AgentError, match="A model is needed, and this is a str"):
         SkillEnv(TwoStatesEnv(), "runs/pickup")  # type: ignore[arg-type]
     env = SkillEnv(TwoStatesEnv(), MODEL)
-    with pytest.raises(HierarchyError, match="call reset"):
+    with pytest.raises(AgentError, match="call reset"):
         env.step(0)
     env.reset()
-    with pytest.raises(HierarchyError, match="There is no action 3: there are 2 of the environment, then 1 skills"):
+    with pytest.raises(AgentError, match="There is no action 3: there are 2 of the environment, then 1 skills"):
         env.step(3)
     for strange in (0.7, np.array([0, 1]), -1):
-        with pytest.raises(HierarchyError, match="There is no action"):
+        with pytest.raises(AgentError, match="There is no action"):
             env.step(strange)
     other = dataclasses.replace(MODEL, config=dataclasses.replace(MODEL.config))
-    with pytest.raises(HierarchyError, match="does not show what the model was trained on"):
+    with pytest.raises(AgentError, match="does not show what the model was trained on"):
         SkillEnv(TwoStatesEnv(), other, see=lambda observation: observation[:1]).reset()

@@ -2,15 +2,13 @@
 
 Appendix "Reinforcement learning agent details" of the paper: a smaller model than that of imitation, "but otherwise
 similarly" a CNN encoder, with two convolutions of 3x3 and 32 maps, then two hidden layers of 128 units, ReLU
-throughout. We read "similarly" as that encoder with its linear layer and LayerNorm: without LayerNorm, agents settle on
-one option whatever they see (docs/decisions.md).
+throughout. We read "similarly" as that encoder with its linear layer and LayerNorm (docs/decisions.md).
 
-Task type and object type are embedded in 16 numbers each, by a linear layer, and "provided to the policy model in the
-following two ways: 1) we concatenate this embedding vector with the current observation along the channel dimension
-before we feed it into the CNN, and 2) we concatenate the embedding vector with the last hidden layer of the policy
-MLP". The agent of the behavioural cloning baseline is given "the full list of remaining tasks by embedding each task
-and concatenating them into a single vector (with zero-padding for already fulfilled tasks)"; we put the remaining ones
-first, so that the current task is always in the same place.
+Task type and object type are embedded in 16 numbers each, by a linear layer. The embedding is concatenated "with the
+current observation along the channel dimension before we feed it into the CNN", and "with the last hidden layer of the
+policy MLP". The agent of the behavioural cloning baseline is given "the full list of remaining tasks [...] (with
+zero-padding for already fulfilled tasks)"; we put the remaining ones first, so that the current task is always in the
+same place.
 """
 
 from typing import Any, NamedTuple
@@ -21,10 +19,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.networks.embeddings import Convolution, from_tiles, to_bfloat16, to_tiles
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 
 NO_TASK = -1
-"""Object type behind the end of the task list."""
+"""Object type that pads task lists."""
 TASK_KINDS = ("visit", "pickup")
 """Names of the paper's two task types; the tasks of a world without a `kind` count as the first."""
 
@@ -91,8 +89,8 @@ class GridFront(eqx.Module):
 
     def __call__(self, image: Shaped[Array, "H W C"], task: Float[Array, " width"]) -> Float[Array, " features"]:
         """Feature maps of an image and a task embedding, flattened."""
-        # Without padding, the convolution of constant channels is constant: it need be computed once, not at each
-        # cell. That is most of this layer's arithmetic.
+        # Without padding, the convolution of constant channels is constant: one cell is enough. That saves most of
+        # this layer's arithmetic.
         kernel = self.first.weight.reshape(9, -1, self.first.weight.shape[1])
         image_kernel = kernel[:, : image.shape[2]].reshape(-1, kernel.shape[2])
         convolve = eqx.tree_at(lambda layer: layer.weight, self.first, image_kernel)
@@ -102,19 +100,12 @@ class GridFront(eqx.Module):
         return from_tiles(maps, image.shape[0] - 4, image.shape[1] - 4).reshape(-1)
 
 
-class VectorFront(eqx.Module):
-    """Appends the task embedding to an observed vector."""
-
-    def __call__(self, vector: Float[Array, " D"], task: Float[Array, " width"]) -> Float[Array, " features"]:
-        """Vector and task embedding, concatenated."""
-        return jnp.concatenate([vector.astype(task.dtype), task])
-
-
 class Agent(eqx.Module):
     """Network of an agent: a policy over options and a baseline on one encoder."""
 
     tasks: TaskEmbedding
-    front: GridFront | VectorFront
+    front: GridFront | None
+    """None for vectors, to which the task embedding is appended."""
     encoder: eqx.nn.Linear
     norm: eqx.nn.LayerNorm
     hidden: list[eqx.nn.Linear]
@@ -143,10 +134,10 @@ class Agent(eqx.Module):
                 self.front = GridFront(num_channels + width, config.num_maps, key=keys[1])
                 num_features = (height - 4) * (rows - 4) * config.num_maps
             case (num_inputs,):
-                self.front, num_features = VectorFront(), num_inputs + width
+                self.front, num_features = None, num_inputs + width
             case _:
-                raise HierarchyError(
-                    f"Observations have shape {observation_shape}: an agent reads grids of at least 5x5 with channels, "
+                raise AgentError(
+                    f"Observations have shape {observation_shape}: an agent needs grids of at least 5x5 with channels, "
                     "or vectors."
                 )
         self.encoder = eqx.nn.Linear(num_features, hidden_dim, key=keys[2])
@@ -168,7 +159,11 @@ class Agent(eqx.Module):
     def __call__(self, inputs: AgentInput) -> Outputs:
         """Option logits and estimated value."""
         task = self.tasks(inputs.kind, inputs.tasks)
-        features = self.norm(self.encoder(self.front(inputs.observation, task)))
+        if self.front is None:
+            features = jnp.concatenate([inputs.observation.astype(task.dtype), task])
+        else:
+            features = self.front(inputs.observation, task)
+        features = self.norm(self.encoder(features))
         for layer in self.hidden:
             features = jax.nn.relu(layer(features))
         last = jnp.concatenate([features, task]).astype(self.policy.weight.dtype)
@@ -182,7 +177,7 @@ class Agent(eqx.Module):
 
     def in_half_precision(self) -> "Agent":
         """Copy that computes in bfloat16 but for its last layer, as values need their digits; for vectors, itself."""
-        if not isinstance(self.front, GridFront):
+        if self.front is None:
             return self
 
         def networks(agent: Agent) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ AgentKind = Literal["hierarchical", "low-level", "bc"]
 DISCOUNT = POSITIVE._replace(words=" above 0 and up to 1", most=1)
 
 
-class HierarchyError(CompileError):
+class AgentError(CompileError):
     """Error for settings, skills or a world that do not go together; the message says what to change."""
 
 
@@ -18,21 +18,21 @@ class HierarchyError(CompileError):
 class AgentConfig(Settings):
     """Settings of reinforcement learning; the defaults are the paper's where it gives them."""
 
-    error = HierarchyError
+    error = AgentError
 
     agent: AgentKind = "hierarchical"
     """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical,
     but with skills of whole demonstrations, and with all remaining tasks as input."""
     num_iterations: int = setting(1000, AT_LEAST_ONE)
-    """Number of iterations: times that all environments are stepped and the agent learns from it. Learning rate and
-    entropy cost fall in their course, so a run that is resumed with more goes on with those of the longer run."""
+    """Number of iterations, in each of which all environments are stepped and the agent learns from it. Learning rate
+    and entropy cost fall over all of them, so a run that is resumed with more goes on with higher ones."""
     num_environments: int = setting(4096, AT_LEAST_ONE)
     """Number of environments that are stepped at once, for each seed."""
     num_ticks: int = setting(64, AT_LEAST_ONE)
     """Number of steps that each environment makes in an iteration; with actors on Ray, number of decisions."""
     num_decisions: int | None = setting(None, AT_LEAST_ONE)
-    """Largest number of decisions in a trajectory, from which later ones of the same steps are left out; None to keep
-    all. With actors on Ray, number of decisions in place of num_ticks."""
+    """Largest number of decisions in a trajectory, of which the first are kept; None for all. With actors on Ray,
+    number of decisions in place of num_ticks."""
     max_skill_steps: int | None = setting(None, AT_LEAST_ONE)
     """Number of steps after which a skill is ended that has not ended by itself; None, as in the paper, to let it run
     to the end of the episode."""
@@ -43,16 +43,16 @@ class AgentConfig(Settings):
     learning_rate: float = setting(3e-4, POSITIVE)
     """Learning rate of Adam at the start; the paper has 0.001 (docs/decisions.md, "The learning rate falls")."""
     final_learning_rate: float | None = setting(1e-4, POSITIVE)
-    """Learning rate of Adam at the end, to which it falls by the same factor from one update to the next; None, as in
-    the paper, for a rate that stays the same (docs/decisions.md, "The learning rate falls")."""
+    """Learning rate of Adam at the end, to which it falls exponentially; None, as in the paper, for a constant one
+    (docs/decisions.md, "The learning rate falls")."""
     max_change: float | None = setting(0.2, NOT_NEGATIVE)
-    """Share by which a choice may become less or more probable than it was when made; then it is pushed no further.
-    None, as in the paper, for no limit (docs/decisions.md, "A choice is not pushed far by the same trajectories")."""
+    """Largest share by which updates make a choice less or more probable than it was when made; None, as in the paper,
+    for no limit (docs/decisions.md, "A choice is not pushed far by the same trajectories")."""
     entropy_cost: float = setting(0.0005, NOT_NEGATIVE)
     """Weight of the policy's entropy in the loss."""
     first_entropy_cost: float | None = setting(None, NOT_NEGATIVE)
-    """Weight of the policy's entropy at the start, which falls to `entropy_cost` by half of training; None for a weight
-    that stays. It is for agents that are punished for most skills at first, and must not give them up."""
+    """Weight of the policy's entropy at the start, which falls to `entropy_cost` by half of training; None for a
+    constant one. A larger one keeps agents from giving up skills that fail at first."""
     baseline_cost: float = setting(0.5, NOT_NEGATIVE)
     """Weight of the baseline's error in the loss."""
     discount: float = setting(0.99, DISCOUNT)
@@ -68,30 +68,25 @@ class AgentConfig(Settings):
     num_seeds: int = setting(1, AT_LEAST_ONE)
     """Number of agents that learn at once, each from a random start of its own."""
     seed: int = setting(0, SEED)
-    """Seed of initial weights, levels and all that is drawn while acting."""
+    """Seed of initial weights, levels and all samples while acting."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.final_learning_rate is not None and self.final_learning_rate > self.learning_rate:
-            raise HierarchyError(
+            raise AgentError(
                 f"final_learning_rate is {self.final_learning_rate}, above learning_rate, {self.learning_rate}: use a "
-                "smaller one, or None for a rate that stays."
+                "smaller one, or None for a constant rate."
             )
         if self.num_environments % self.batch_size:
-            raise HierarchyError(
-                f"{self.num_environments} environments cannot be shared out into batches of {self.batch_size}: make "
+            raise AgentError(
+                f"{self.num_environments} environments cannot be divided into batches of {self.batch_size}: make "
                 "num_environments a multiple of batch_size."
             )
         if self.num_decisions is not None and self.num_decisions > self.num_ticks:
-            raise HierarchyError(
+            raise AgentError(
                 f"num_decisions is {self.num_decisions}, and {self.num_ticks} steps hold no more than {self.num_ticks} "
                 "decisions: use fewer, or None for all."
             )
-
-    @property
-    def num_updates(self) -> int:
-        """Number of updates in all iterations."""
-        return self.num_iterations * (self.num_environments // self.batch_size)
 
     @property
     def trajectory_length(self) -> int:

@@ -1,17 +1,14 @@
 """Steps environments in which options run, and collects trajectories of decisions.
 
-Options have different lengths, and environments are stepped by the thousand. A loop that runs each option to its end
-would wait for the longest of them, which for a skill that runs into a wall is a whole episode. So an environment
-carries the option that runs in it, and each step is one in every environment; where an option has ended, the agent's
-next choice is used. An option is always running between two steps.
+A loop that runs each option to its end would wait for the longest one in thousands of environments. So each step is one
+in every environment, whose state holds the option that is running; where it ends, the agent's next choice begins.
 
 The outcome of an option that takes n steps (semi-Markov decisions; Sutton, Precup and Singh, 1999) is
 
     reward    Σ_{i<n} γ^i r_i
     discount  γ^n, and 0 where the episode is over
 
-An episode that is cut at its limit is over too: the paper counts the limit among the "termination criteria", after
-which nothing can be earned.
+An episode is over at its limit of steps too, which the paper counts among the "termination criteria".
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -38,7 +35,7 @@ class TaskWorld(ActingWorld, Protocol):
 
 
 class Decision(NamedTuple):
-    """A chosen option and the state it was chosen in; observations can be made again, so they are not kept."""
+    """A chosen option and the state it was chosen in, from which its observation is computed again."""
 
     level_index: Int[Array, ""]
     state: Any
@@ -53,9 +50,7 @@ class EnvState(NamedTuple):
     level_index: Int[Array, ""]
     state: Any
     memory: Any
-    """Memory of the options, as their `init`, `switch_skill` and `observe` return it."""
     decision: Decision
-    """Decision for the option that is running."""
     earned: Float[Array, ""]
     """Σ γ^i r_i over the n steps that the running option has taken so far."""
     discount: Float[Array, ""]
@@ -84,7 +79,7 @@ class StepResult(NamedTuple):
 
 
 class OptionEnv(eqx.Module):
-    """Environment of an agent: a world, levels that were drawn beforehand, and options."""
+    """Environment of an agent: a world, levels, and options."""
 
     options: Options
     levels: Any
@@ -93,7 +88,7 @@ class OptionEnv(eqx.Module):
 
     @property
     def num_levels(self) -> int:
-        """Number of levels."""
+        """Number of levels on which episodes begin."""
         return jax.tree.leaves(self.levels)[0].shape[0]
 
     def agent_input(self, level_index: Int[Array, ""], state: Any) -> AgentInput:
@@ -124,10 +119,7 @@ class OptionEnv(eqx.Module):
         )
 
     def step(self, agent: Agent | GreedyAgent, env: EnvState, key: PRNGKeyArray) -> tuple[EnvState, StepResult]:
-        """Takes one step with the running option and, where it has ended, the next decision.
-
-        Where the episode is over the next one begins at once, on a level drawn anew.
-        """
+        """Takes one step with the running option; draws the next one where it ends, and a level after an episode."""
         level_key, choice_key = jax.random.split(key)
         option = env.decision.option
         action = self.options.act(env.memory, option)
@@ -178,31 +170,31 @@ def next_tasks(tasks: Int[Array, " M"], task_index: Int[Array, ""], num_tasks: i
 
 
 class Outcomes(NamedTuple):
-    """Rewards and discounts of N decisions in a row."""
+    """Rewards and discounts of N successive decisions."""
 
     rewards: Float[Array, " N"]
     discounts: Float[Array, " N"]
     valid: Bool[Array, " N"]
-    """Whether the option of each decision has ended; those that have ended come first, the others do not count."""
+    """Whether the option of each decision has ended; those come first, and the others do not count."""
 
 
 class Trajectory(NamedTuple):
-    """N decisions in a row with outcomes; the value of the state behind the last valid one stands for the rest."""
+    """N successive decisions with outcomes; the value of the state after the last valid one stands for the rest."""
 
     inputs: AgentInput
-    """Inputs from which the decisions were made, and the one behind the last of them: N + 1."""
+    """Inputs of the decisions, and the one after the last of them: N + 1."""
     options: Int[Array, " N"]
     log_probs: Float[Array, " N"]
-    """Log-probability of each option under the policy that chose it, which may be an older one."""
+    """Log-probability of each option under the policy that chose it, which may be older."""
     outcomes: Outcomes
 
 
 def collect(before: Decision, steps: StepResult, num_decisions: int) -> tuple[Decision, Outcomes]:
-    """Moves the decisions among the steps of one environment together: N + 1 of them, and N outcomes.
+    """Collects the decisions among the steps of one environment: N + 1 of them, and N outcomes.
 
-    The first decision is that of the option that ran before the first step. The n-th option that ends is the outcome of
-    decision n and the place of decision n + 1. The last option may still be running: it has no outcome yet, and will be
-    the first of the next trajectory. Of more than N decisions the first ones are taken.
+    The first decision is that of the option that ran before the first step. The end of the n-th option is the outcome
+    of decision n and the place of decision n + 1. An option that is still running is the first of the next trajectory.
+    Of more than N decisions the first ones are taken.
     """
     order = jnp.argsort(~steps.ended, stable=True)[:num_decisions]
     ends = jax.tree.map(lambda leaf: leaf[order], steps)
@@ -212,6 +204,6 @@ def collect(before: Decision, steps: StepResult, num_decisions: int) -> tuple[De
 
 
 def make_trajectory(env: OptionEnv, decisions: Decision, outcomes: Outcomes) -> Trajectory:
-    """Makes the trajectory of decisions and their outcomes, with observations made again from levels and states."""
+    """Makes the trajectory of decisions and outcomes; computes observations again from levels and states."""
     inputs = jax.vmap(env.agent_input)(decisions.level_index, decisions.state)
     return Trajectory(inputs, decisions.option[:-1], decisions.log_prob[:-1], outcomes)

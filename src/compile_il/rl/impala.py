@@ -1,4 +1,4 @@
-"""Updates agents with IMPALA's losses from trajectories of decisions, wherever these were made.
+"""Updates agents with IMPALA's losses on trajectories of decisions.
 
 Espeholt et al., 2018; paper, appendix "Distributed training". Discounts differ from decision to decision, as options
 take different numbers of steps.
@@ -44,7 +44,7 @@ def vtrace(
     discounts: Float[Array, " N"],
     weights: Float[Array, " N"],
 ) -> Targets:
-    """V-trace with a discount Γ_n of its own for each decision.
+    """Calculates V-trace targets and advantages, with a discount Γ_n of its own for each decision.
 
         ρ_n = min(1, π(o_n | s_n) / μ(o_n | s_n))
         δ_n = ρ_n (R_n + Γ_n V(s_{n+1}) - V(s_n))
@@ -76,11 +76,9 @@ def clip_advantages(
 
         A_n, and 0 where A_n < 0 and π/μ < 1 - ε, or A_n > 0 and π/μ > 1 + ε
 
-    The clipping of PPO (Schulman et al., 2017, equation 7). Agents that learn many times from the trajectories of one
-    policy can give up in one iteration what they always chose; docs/decisions.md, "A choice is not pushed far by the
-    same trajectories".
-
-    With `max_change`, ε, of None nothing is clipped, as in IMPALA; `weights` are π / μ, not cut.
+    The clipping of PPO (Schulman et al., 2017, equation 7), as many updates on the trajectories of one policy can
+    reverse its choices; docs/decisions.md, "A choice is not pushed far by the same trajectories".
+    `weights` are π / μ, not cut. With `max_change`, ε, of None nothing is clipped, as in IMPALA.
     """
     if max_change is None:
         return advantages
@@ -130,22 +128,22 @@ class Learner:
         self._static = eqx.filter(agent, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
 
     def start(self, key: PRNGKeyArray) -> LearnerState:
-        """Parameters of a fresh agent, and the first state of their optimiser."""
+        """Returns the parameters of a fresh agent, and the first state of their optimiser."""
         params = eqx.filter(self._make(key=key), eqx.is_inexact_array)
         return LearnerState(params, self.optimiser.init(params))
 
     def full_agent(self, params: Any) -> Agent:
-        """Agent with given parameters, in single precision."""
+        """Returns the agent with given parameters, in single precision."""
         agent: Agent = eqx.combine(params, self._static)
         return agent
 
     def agent(self, params: Any) -> Agent:
-        """Agent with given parameters that acts and learns, in half precision if settings say so."""
+        """Returns the agent with given parameters, in half precision if settings ask for it."""
         agent = self.full_agent(params)
         return agent.in_half_precision() if self.config.half_precision else agent
 
     def entropy_cost(self, iteration: Int[Array, ""] | int) -> Float[Array, ""]:
-        """Weight of the policy's entropy, c_entropy, after a number of iterations."""
+        """Returns the weight of the policy's entropy, c_entropy, after a number of iterations."""
         last = self.config.entropy_cost
         first = last if self.config.first_entropy_cost is None else self.config.first_entropy_cost
         share = jnp.clip(2 * jnp.asarray(iteration) / self.config.num_iterations, 0.0, 1.0)
@@ -175,10 +173,7 @@ class Learner:
 
 
 def learning_rates(config: AgentConfig) -> optax.ScalarOrSchedule:
-    """Learning rate of Adam: a constant, or a schedule over all updates."""
-    if config.final_learning_rate is None:
-        return config.learning_rate
-    factor = config.final_learning_rate / config.learning_rate
-    return optax.exponential_decay(
-        config.learning_rate, config.num_updates, factor, end_value=config.final_learning_rate
-    )
+    """Returns the learning rate of Adam: a constant, or a schedule over all updates."""
+    first, last = config.learning_rate, config.final_learning_rate
+    num_updates = config.num_iterations * (config.num_environments // config.batch_size)
+    return first if last is None else optax.exponential_decay(first, num_updates, last / first, end_value=last)

@@ -17,10 +17,10 @@ from compile_il.config import VALIDATION_SEED
 from compile_il.data.files import checksum
 from compile_il.model.files import named_leaves
 from compile_il.model.model import Model
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import TaskWorld
 from compile_il.rl.player import Player
-from compile_il.rl.ray_actors import NoActorsError, RayTrainer
+from compile_il.rl.ray_actors import RayTrainer
 from compile_il.rl.trainer import AgentTrainer, Statistics
 from compile_il.training.checkpoints import Checkpoint
 from compile_il.training.loop import ProgressBar, StopRequest, TrainingLoop
@@ -51,43 +51,43 @@ def learn(
     """Trains an agent to do tasks, with skills as options.
 
     Args:
-      world: where the agent acts; the name of a world stands for episodes of 50 steps there, as in the paper.
+      world: a world, or the name of one, with episodes of 50 steps as in the paper.
       model: model whose skills the agent can call; None for a low-level agent.
-      config: all settings at once; those given one by one change it.
-      out: a folder for the log, for checkpoints and for the agent; nothing is written if None.
+      config: all settings at once; single `settings` change it.
+      out: folder for the log, for checkpoints and for the agent; None to write nothing.
       resume: whether to go on with the run in `out`, from its last checkpoint.
       progress: whether to show a bar; by default, where there is a terminal.
       checkpoint_seconds: time between checkpoints.
-      actors: who acts: the "device" that learns, in the same program; or processes on CPUs, through "ray".
-      num_actors: for Ray: how many processes.
-      address: for Ray: address of a cluster, or "auto" for one on this machine; one is started if None.
+      actors: "device" to act on the device that learns, "ray" to act in processes on CPUs.
+      num_actors: number of processes on Ray.
+      address: address of a Ray cluster, or "auto" for one on this machine; None to start one.
       **settings: single settings, such as `agent="low-level"`; see `AgentConfig`.
 
     Returns:
-      An agent that acts; of several seeds, the one with the most success on levels that training never saw.
+      The agent; of several seeds, the one with the most success on unseen levels.
     """
     if resume and out is None:
         raise ValueError("There is nothing to resume: give the folder of the run as out.")
     config = AgentConfig.given(config, settings)
     task_world: Any = make_world(world) if isinstance(world, str) else world
     if not (hasattr(task_world, "step") and hasattr(task_world, "num_types")):
-        raise HierarchyError(f"{task_world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")
+        raise AgentError(f"{task_world!r} has no tasks to act on: use a grid world, such as 'grid-pickup'.")
     if isinstance(world, str):
         task_world = dataclasses.replace(task_world, max_steps=NUM_RL_STEPS)
     if address is not None and actors != "ray":
-        raise HierarchyError(f'address is {address!r}, which is for actors="ray" (--actors ray).')
+        raise AgentError(f'address is {address!r}, which is for actors="ray" (--actors ray).')
     trainer: AgentTrainer | RayTrainer
     if actors == "ray":
         trainer = RayTrainer(config, task_world, model, num_actors=num_actors, address=address)
     elif actors == "device":
         trainer = AgentTrainer(config, task_world, model)
     else:
-        raise HierarchyError(f'actors is {actors!r}: use "device" or "ray".')
+        raise AgentError(f'actors is {actors!r}: use "device" or "ray".')
     return run_training(trainer, out, resume=resume, progress=progress, checkpoint_seconds=checkpoint_seconds)[1]
 
 
 class RunState(NamedTuple):
-    """State of a training and of the log row under way, so that a resumed run has the log of an unbroken one."""
+    """State of a training and of the next row of its log, so that a resumed run has the log of an unbroken one."""
 
     trainer: Any
     """State of the trainer, as its `start` and `step` return it."""
@@ -96,7 +96,7 @@ class RunState(NamedTuple):
     num_iterations: Int[Array, ""]
     """Number of iterations since the last row of the log."""
     num_steps: Float[Array, ""]
-    """Number of low-level steps of one seed so far; a float, as JAX's integers end at two thousand million."""
+    """Number of low-level steps of one seed so far; a float, as JAX's integers end at two billion."""
 
 
 def run_training(
@@ -107,11 +107,12 @@ def run_training(
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> tuple[list[Player], Player]:
-    """Trains as `learn` does, and closes the trainer; returns the agents of all seeds, and the best of them."""
+    """Trains as `learn` does, and ends actors on Ray; returns the agents of all seeds, and the best of them."""
     total, num_seeds = trainer.config.num_iterations, trainer.config.num_seeds
     blank = Statistics(*(jnp.zeros(num_seeds, int),) * 5, *(jnp.zeros(num_seeds),) * 4)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.closing(trainer))
+        if isinstance(trainer, RayTrainer):
+            stack.enter_context(trainer)
         request, outputs = None, None
         if out is not None:
             skills = "no skills"
@@ -131,7 +132,7 @@ def run_training(
         def step(state: RunState, iteration: int) -> tuple[RunState, None]:
             try:
                 after, statistics = trainer.step(state.trainer, iteration)
-            except NoActorsError:
+            except TimeoutError:
                 loop.stop_if_requested(total)  # with what there was before this iteration
                 raise
             added = jax.tree.map(jnp.add, state.statistics, statistics)
@@ -156,23 +157,23 @@ def run_training(
 
         def save(agents: tuple[list[Player], Player], iteration: int) -> None:
             _, best = agents
-            done = dataclasses.replace(best.config, num_iterations=iteration)  # people look there for it
+            done = dataclasses.replace(best.config, num_iterations=iteration)  # the ones that were made
             dataclasses.replace(best, config=done).save(Path(out or "."), overwrite=True)
 
         return loop.train(total, step, report, choose, save)
 
 
 def _log_row(loop: TrainingLoop[RunState], seconds: float) -> dict[str, Any]:
-    """Returns the row of the log since the last one, some seconds ago: means over seeds, and each `by_seed`.
+    """Returns a row of the log for the `seconds` since the last one: means over seeds, and each `by_seed`.
 
-    success, reward  share of the episodes in which all tasks were done, and mean undiscounted reward of an episode
+    success, reward  share of episodes with all tasks done, and mean undiscounted reward of an episode
     steps            low-level steps of one seed since the beginning, those inside of skills included
-    skill_share      share of skills among all options that were called
+    skill_share      share of skills among all options
     seed             number of the seed, from 0; in a mean, of the one with the most success
     """
     sums = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), loop.state.statistics)
     episodes = np.where(sums.num_episodes > 0, sums.num_episodes, np.nan)
-    # Where no option has ended, there was nothing to learn from, and nothing to say.
+    # Where no option has ended, the losses have no meaning.
     decisions = np.where(sums.num_decisions > 0, sums.num_decisions, np.nan)
     updated = np.where(sums.num_decisions > 0, float(loop.state.num_iterations), np.nan)
     columns = {
@@ -193,14 +194,11 @@ def _log_row(loop: TrainingLoop[RunState], seconds: float) -> dict[str, Any]:
 
 
 def _best_of(players: list[Player], say: Callable[[str], None]) -> Player:
-    """Returns the agent with the most success on levels for choosing."""
+    """Returns the agent with the most success on validation levels."""
     if len(players) == 1:
         return players[0]
     success = [player.evaluate(num_levels=NUM_VALIDATION, seed=VALIDATION_SEED).success for player in players]
     order = sorted(range(len(players)), key=lambda seed: -success[seed])
-    values = [f"{100 * success[seed]:.1f}" for seed in order]
-    say(
-        f"Kept seed {order[0]} of {len(players)}: success {values[0]} % on levels for choosing, the others "
-        f"{', '.join(values[1:])}."
-    )
+    best, *others = [f"{100 * success[seed]:.1f}" for seed in order]
+    say(f"Kept seed {order[0]} of {len(players)}: success {best} % on validation levels, others {', '.join(others)}.")
     return players[order[0]]

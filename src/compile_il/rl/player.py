@@ -1,4 +1,4 @@
-"""Plays with a trained agent: evaluates it on unseen levels, chooses options one by one, saves and loads it."""
+"""Defines trained agents, which are evaluated on unseen levels, choose options one by one, and can be saved."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ from compile_il.model import files as model_files
 from compile_il.model.files import AGENT_FOLDER, ModelError, fill_shapes, load_arrays, save_arrays
 from compile_il.model.model import Model
 from compile_il.rl.agent import NO_TASK, TASK_KINDS, Agent, AgentInput, GreedyAgent
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import EnvState, OptionEnv, TaskWorld
 from compile_il.rl.options import make_options
 from compile_il.worlds import WORLDS, GridWorld, make_world, name_of
@@ -29,14 +29,14 @@ from compile_il.worlds.world import key_of
 if TYPE_CHECKING:
     import gymnasium
 
-_run = eqx.filter_jit(lambda agent, inputs: agent(inputs))
+_run = eqx.filter_jit(Agent.__call__)
 FORMAT = 2
-"""Version of the files of agents, raised whenever older ones can no longer be read."""
+"""Version of the files of agents."""
 SKILLS_FOLDER = "skills"
 
 
 class EpisodeResult(NamedTuple):
-    """Result of one episode, of which `PlayerScores` are means; of several, stacked."""
+    """Result of one episode, or of several, stacked; `PlayerScores` are their means."""
 
     success: Bool[Array, ""]
     reward: Float[Array, ""]
@@ -72,7 +72,7 @@ def run_episodes(env: OptionEnv, agent: Agent | GreedyAgent, key: PRNGKeyArray) 
 
 
 class PlayerScores(NamedTuple):
-    """Scores of an agent: means over episodes on levels that it has never seen."""
+    """Scores of an agent: means over episodes on unseen levels."""
 
     success: float
     """Share of levels on which all tasks were done."""
@@ -81,9 +81,9 @@ class PlayerScores(NamedTuple):
     num_steps: float
     """Number of low-level steps of an episode."""
     num_decisions: float
-    """Number of options that were called in an episode."""
+    """Number of options in an episode."""
     skill_share: float
-    """Share of skills among all options that were called."""
+    """Share of skills among all options."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,28 +96,21 @@ class Player:
     model: Model | None
 
     def evaluate(self, *, num_levels: int = 1024, seed: int = TEST_SEED, sample: bool = True) -> PlayerScores:
-        """Runs one episode on each of some levels that no training has seen; the seed is of levels and options.
+        """Runs one episode on each of `num_levels` unseen levels; `seed` is that of levels and options.
 
-        Options are drawn with the agent's probabilities, as in training; or if `sample` is false, the most probable one
-        is called. An agent that always does the same in the same place may never get away from it.
+        Options are drawn with the agent's probabilities, as in training; if `sample` is false, the most probable one is
+        taken. An agent that always does the same in the same place may never get away from it.
         """
         if self.world is None:
-            raise HierarchyError(
-                "This agent acts in an environment that has no levels to draw: play it there, with choose(observation)."
-            )
+            raise AgentError("This agent's environment has no levels to draw: play it there, with choose(observation).")
         if isinstance(num_levels, bool) or not isinstance(num_levels, int | np.integer) or num_levels < 1:
-            raise HierarchyError(f"num_levels is {num_levels!r}: use a whole number, at least 1.")
+            raise AgentError(f"num_levels is {num_levels!r}: use a whole number, at least 1.")
         options = make_options(self.config.agent, self.world, self.model)
         env = OptionEnv(options, draw_levels(self.world, key_of(seed), num_levels), self.world, self.config)
         agent = self.agent if sample else GreedyAgent(self.agent)
         episodes = jax.tree.map(np.asarray, run_episodes(env, agent, key_of(seed)))
-        return PlayerScores(
-            success=float(episodes.success.mean()),
-            reward=float(episodes.reward.mean()),
-            num_steps=float(episodes.num_steps.mean()),
-            num_decisions=float(episodes.num_decisions.mean()),
-            skill_share=float(episodes.num_skills.sum() / episodes.num_decisions.sum()),
-        )
+        means = [float(values.mean()) for values in episodes[:4]]
+        return PlayerScores._make([*means, float(episodes.num_skills.sum() / episodes.num_decisions.sum())])
 
     def choose(
         self,
@@ -130,23 +123,21 @@ class Player:
         """Chooses an option, by its number: first the environment's actions, then the skills, as `SkillEnv` runs them.
 
         Args:
-          observation: what is seen.
-          tasks: the object types of the tasks that remain, the current one first; environments without have one.
+          observation: observation of the environment.
+          tasks: object types of the tasks that remain, the current one first; (0,) in environments without tasks.
           kind: type of the tasks, "visit" or "pickup"; by default that of the agent's world.
           rng: draws the option with the agent's probabilities, as in training; None for the most probable one.
         """
         if np.shape(observation) != self.agent.observation_shape:
-            raise HierarchyError(
-                f"The agent sees observations of shape {self.agent.observation_shape}, and this one has "
-                f"{np.shape(observation)}."
-            )
+            needed = f"The agent needs observations of shape {self.agent.observation_shape}"
+            raise AgentError(f"{needed}, and this one has {np.shape(observation)}.")
         kind = getattr(self.world, "kind", TASK_KINDS[0]) if kind is None else kind
         if kind not in TASK_KINDS:
-            raise HierarchyError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
+            raise AgentError(f"There are no tasks of kind {kind!r}: use one of {', '.join(TASK_KINDS)}.")
         remaining, num_types = np.asarray(tasks), self.agent.shapes["num_types"]
         valid = np.issubdtype(remaining.dtype, np.integer) and remaining.ndim == 1 and remaining.size
         if not valid or not ((remaining >= 0) & (remaining < num_types)).all():
-            raise HierarchyError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
+            raise AgentError(f"tasks are {tasks}: give object types from 0 to {num_types - 1}, at least one.")
         padded = pad_tasks(remaining.tolist(), self.agent.num_input_tasks)
         inputs = AgentInput(jnp.asarray(observation), jnp.array(TASK_KINDS.index(kind)), jnp.array(padded))
         probs = np.asarray(jax.nn.softmax(_run(self.agent, inputs).logits), np.float64)
@@ -158,7 +149,7 @@ class Player:
         from compile_il.worlds.gym import env_of
 
         if not isinstance(self.world, GridWorld):
-            raise HierarchyError("This agent acts in an environment of your own: wrap that one, with SkillEnv.")
+            raise AgentError("This agent acts in an environment of your own: wrap that one, with SkillEnv.")
         env = env_of(self.world, render_mode)
         if self.model is None:
             return env
@@ -167,12 +158,12 @@ class Player:
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes `agent/` and, where there are some, `skills/` into a folder; `load_player` reads them."""
         target, world, name = Path(folder), None, name_of(self.world)
-        if name is not None:  # a file cannot bring others back
+        if name is not None:  # a file cannot hold worlds of others
             options = {field.name: getattr(self.world, field.name) for field in dataclasses.fields(WORLDS[name])}
             options.pop("kind", None)
             world = {"name": name, "options": options}
-        description = {"format": FORMAT, "settings": self.config.to_json(), "world": world}
-        description["shapes"] = self.agent.shapes
+        settings, shapes = self.config.to_json(), self.agent.shapes
+        description = {"format": FORMAT, "settings": settings, "world": world, "shapes": shapes}
         if self.model is not None:
             self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
         save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
@@ -180,12 +171,12 @@ class Player:
 
 
 def pad_tasks(tasks: Sequence[int], num_tasks: int) -> NDArray[np.int32]:
-    """First `num_tasks` of a list of tasks, `NO_TASK` behind its end."""
+    """Returns the first `num_tasks` of a list of tasks, padded with `NO_TASK`."""
     return np.array([*tasks, *[NO_TASK] * num_tasks][:num_tasks], np.int32)
 
 
 def load_player(folder: str | os.PathLike[str]) -> Player:
-    """Reads what `Player.save` wrote, or the agent of a run, and checks all of it."""
+    """Reads the agent of a run, or of `Player.save`, and checks its files."""
     place = Path(folder) / AGENT_FOLDER
     if not place.is_dir():
         raise ModelError(f"{folder} holds no agent: give the folder of a run of `compile-il rl` that has ended.")

@@ -1,27 +1,24 @@
 """Runs actors on the CPUs of one or many machines, through Ray, for a learner in this process.
 
-Item n of the work, a trajectory from each environment of an actor, belongs to actor n mod A. Results are taken in the
-order of n, and an actor gets its next item with the newest parameters when its last result is taken. So two runs with
-the same settings are the same; the price is that the learner waits for the slowest actor. V-trace corrects for
-parameters being older than those that learn.
+Item n of the work, a trajectory from each environment of an actor, belongs to actor n mod A. The learner takes results
+in the order of n, and then sends the actor its next item with the newest parameters. So two runs with the same settings
+are the same; the price is that the learner waits for the slowest actor. V-trace corrects for older parameters.
 
-Ray restarts actors that die and sends them their item again. An item says where its environments begin: the number of
-the episode, from which its seed follows, and the options since, which a restarted actor takes again. So a death changes
-nothing, as far as environments depend on nothing but their seeds and machines compute alike. A run that is resumed
-begins with fresh environments.
+Ray restarts actors that die and sends them their item again. An item holds the place where each environment begins: the
+number of the episode, from which its seed follows, and the options since, which a restarted actor takes again. So a
+death changes nothing if environments depend on their seeds alone. A resumed run begins with fresh environments.
 """
 
 import contextlib
 import functools
-import itertools
-import math
 import os
 import socket
 import sys
+import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import gymnasium
@@ -32,10 +29,10 @@ from jaxtyping import PRNGKeyArray
 
 from compile_il.model.model import Model
 from compile_il.rl.agent import TASK_KINDS, Agent, AgentInput, Choice
-from compile_il.rl.config import AgentConfig, HierarchyError
+from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import Outcomes, TaskWorld, Trajectory
 from compile_il.rl.impala import Learner, LearnerState
-from compile_il.rl.options import check_skills, make_options
+from compile_il.rl.options import check_skills
 from compile_il.rl.player import Player, pad_tasks
 from compile_il.rl.skill_env import SkillEnv
 from compile_il.rl.trainer import Statistics
@@ -43,19 +40,12 @@ from compile_il.training.loop import stop_is_requested
 from compile_il.worlds.gym import WorldEnv, env_of
 from compile_il.worlds.world import key_of
 
-CONNECT_SECONDS = 5.0
-STOP_SECONDS = 20
-"""Seconds without a result after which a request to stop ends the waiting."""
-MESSAGE_SECONDS = 60
-"""Seconds without a result between two messages."""
+WAIT_SECONDS = 30.0
+"""Seconds without a result after which a message is printed, or the wait ends if a stop was requested."""
 MAX_RETRIES = 3
-"""Number of times that an item is tried again after its actor died; with more deaths, something else is wrong."""
+"""Number of times that Ray repeats an item whose actor died; more deaths have another cause."""
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
-
-
-class NoActorsError(HierarchyError):
-    """Error after a request to stop, if no actor has sent anything for so long that none may ever do."""
 
 
 class Episode(NamedTuple):
@@ -66,34 +56,31 @@ class Episode(NamedTuple):
 
 
 class Unrolled(NamedTuple):
-    """Result of an item: trajectories, stacked along the first axis, and where each environment is afterwards."""
+    """Result of an item: trajectories, stacked along the first axis, and the new place of each environment."""
 
     trajectories: Trajectory
     counts: Counter[str]
-    """Counts of what happened, by their names in `Statistics`."""
+    """Totals by their names in `Statistics`."""
     episodes: list[Episode]
 
 
 class EpisodeRunner:
-    """An environment in one of its episodes, each of which begins with a seed of its own."""
+    """Runs options in one environment; each episode begins with a seed of its own."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], model: Model | None, config: AgentConfig, seeds: tuple[int, int]):
         if not isinstance(env.action_space, gymnasium.spaces.Discrete) or env.action_space.start != 0:
-            raise HierarchyError(
-                f"The environment's actions are {env.action_space}: an agent chooses among a number of discrete ones."
-            )
+            raise AgentError(f"The environment's actions are {env.action_space}: an agent needs discrete ones, from 0.")
         world: Any = env.unwrapped.world if isinstance(env.unwrapped, WorldEnv) else None
-        self._kind = TASK_KINDS.index(getattr(world, "kind", TASK_KINDS[0]))
-        self._num_actions, num_skills = int(env.action_space.n), 0 if model is None else model.config.num_skills
+        self._kind, self._num_actions = getattr(world, "kind", TASK_KINDS[0]), int(env.action_space.n)
+        self._has_tasks, self._has_skills = world is not None, model is not None
+        self._discount, self._seeds, self._env = config.discount, seeds, env
         self.shapes: dict[str, Any] = {
             "observation_shape": tuple(env.observation_space.shape or ()),
             "num_types": getattr(world, "num_types", 1),
             "num_input_tasks": config.num_input_tasks(getattr(world, "num_tasks", 1)),
-            "num_options": self._num_actions + num_skills,
+            "num_options": self._num_actions + (0 if model is None else model.config.num_skills),
         }
-        """`Agent.shapes` of an agent that acts here."""
-        self._has_tasks, self._has_skills = world is not None, model is not None
-        self._discount, self._seeds, self._env = config.discount, seeds, env
+        """`Agent.shapes` of an agent for this environment."""
         if model is not None:
             self._env = SkillEnv(env, model, discount=config.discount, max_steps=config.max_skill_steps)
         self._begin(0)
@@ -104,48 +91,50 @@ class EpisodeRunner:
         self.episode, self._total_reward = Episode(number), 0.0
 
     def go_to(self, episode: Episode) -> None:
-        """Takes the options of an episode; if it ends on the way, its seed does not determine it, the next begins."""
+        """Repeats the options of an episode; if it ends too early, because of more than its seed, begins the next."""
         if self.episode != episode:
             self._begin(episode.number)
             for option in episode.options:
-                self.run(option, Counter())
-                if self.episode.number != episode.number:
-                    return
+                if self.episode.number == episode.number:
+                    self.run(option, Counter())
 
     def run(self, option: int, counts: Counter[str]) -> tuple[float, float]:
-        """Runs an option to its end, begins anew where an episode ends; returns the option's reward and discount."""
+        """Runs an option to its end and returns its reward and discount; after an episode the next one begins."""
         self._observation, reward, terminated, truncated, self._info = self._env.step(option)
-        over, (number, options) = bool(terminated or truncated), self.episode
+        over = bool(terminated or truncated)
+        # Environments of others may use the same names in `info` for something else.
         outcome: dict[str, Any] = {"num_steps": 1, "discount": self._discount, "total_reward": reward}
-        if self._has_skills:  # in what others put into `info`, the same names may mean something else
-            outcome |= self._info
+        outcome = self._info if self._has_skills else outcome
         self._total_reward += float(outcome["total_reward"])
         counts.update(num_steps=outcome["num_steps"], num_decisions=1, num_skills=int(option >= self._num_actions))
-        success = over and bool(self._info.get("success", False))
-        total_reward: Any = self._total_reward if over else 0.0
-        counts.update(num_episodes=int(over), num_successes=int(success), total_reward=total_reward)
-        self.episode = Episode(number, (*options, option))
+        success, total_reward = bool(self._info.get("success")), cast(int, self._total_reward if over else 0.0)
+        counts.update(num_episodes=over, num_successes=over and success, total_reward=total_reward)
+        self.episode = Episode(self.episode.number, (*self.episode.options, option))
         if over:
-            self._begin(number + 1)
+            self._begin(self.episode.number + 1)
         return float(reward), 0.0 if over else float(outcome["discount"])
 
     def inputs(self) -> AgentInput:
         """Returns the input of an agent; an environment without tasks has one that is always the same."""
         tasks = self._info["tasks"][self._info["task_index"] :] if self._has_tasks else [0]
-        arrays: Any = self._observation, np.int32(self._kind), pad_tasks(tasks, self.shapes["num_input_tasks"])
+        arrays: Any = (
+            self._observation,
+            np.int32(TASK_KINDS.index(self._kind)),
+            pad_tasks(tasks, self.shapes["num_input_tasks"]),
+        )
         return AgentInput(*arrays)
 
 
 class EnvActor:
-    """Acts in some environments, as `make_env` makes them; at each step, one option runs to its end in each of them."""
+    """Acts in environments that `make_env` makes; at each step one option runs to its end in each of them."""
 
     def __init__(self, make_env: MakeEnv, config: AgentConfig, seed: int):
         self._make_env, self._config, self._seed = make_env, config, seed
         self._runners: list[EpisodeRunner] = []
 
     def unroll(self, agent: Agent, model: Model | None, item: int, episodes: list[Episode]) -> Unrolled:
-        """Acts for one trajectory in each environment, from where `episodes` are; all draws follow from `item`."""
-        if not self._runners:  # made here: Ray limits how often an item may fail, but not how often an actor may
+        """Acts for one trajectory in each environment, from its place in `episodes`; `item` seeds all choices."""
+        if not self._runners:  # Ray limits how often an item may fail, but not how often __init__ may
             seeds = ((self._seed, number) for number in range(len(episodes)))
             self._runners = [EpisodeRunner(self._make_env(), model, self._config, pair) for pair in seeds]
         for runner, episode in zip(self._runners, episodes, strict=True):
@@ -173,31 +162,28 @@ def _stack(trees: Sequence[Any], axis: int = 0) -> Any:
 
 
 def connect(address: str | None, num_cpus: int) -> tuple[Any, bool]:
-    """Connects to the Ray cluster at an address, or starts one on this machine with so many processors.
-
-    Returns Ray, and whether a cluster was started, which is then to be shut down.
-    """
+    """Connects to a Ray cluster, or starts one; returns Ray, and whether the caller has to shut the cluster down."""
     try:
         import ray
     except ImportError as error:
-        raise HierarchyError('Ray is not installed: pip install "compile-il[ray]", or act on the device.') from error
+        raise AgentError('Ray is not installed: pip install "compile-il[ray]", or act on the device.') from error
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if ray.is_initialized():
         return ray, False
     if address is None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is to be sent to anybody
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         with warnings.catch_warnings():
-            # JAX warns of forks; Ray's are followed by the start of another program at once, which is no danger.
+            # JAX warns of forks; those of Ray are safe, as they start another program at once.
             warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
             ray.init("local", num_cpus=num_cpus, include_dashboard=False, **quiet)
         return ray, True
     try:
-        if address != "auto":  # where nobody answers, Ray would wait for a minute
+        if address != "auto":  # Ray itself would wait a minute for an answer
             host, _, port = address.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+            socket.create_connection((host, int(port)), timeout=5.0).close()
         ray.init(address=address, **quiet)
     except Exception as error:  # Ray has several classes for it
-        raise HierarchyError(
+        raise AgentError(
             f"No Ray cluster answers at {address} ({error}): start one with `ray start --head` and give host:port of "
             "its head, or auto; or leave the address out. If it asks for a token, set RAY_AUTH_MODE=token."
         ) from error
@@ -205,13 +191,10 @@ def connect(address: str | None, num_cpus: int) -> tuple[Any, bool]:
 
 
 class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
-    """Trains an agent with actors on Ray, among which environments are shared out; has the methods of `AgentTrainer`.
-
-    The agent acts in a world or, where that is None, in what `make_env` makes; see `learn` for the other arguments.
-    """
+    """Trains an agent with actors on Ray, in a world or in what `make_env` makes; has the methods of `AgentTrainer`."""
 
     ACTORS = "actors on Ray"
-    """Part of what a resumed run is checked for, as `AgentTrainer` cannot go on from this state."""
+    """Part of the data of a run, as `AgentTrainer` cannot go on from this state."""
 
     def __init__(
         self,
@@ -223,38 +206,28 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
         num_actors: int = 2,
         address: str | None = None,
     ):
-        if num_actors < 1:
-            raise HierarchyError(f"num_actors is {num_actors}: use at least 1.")
         if config.num_seeds != 1:
-            raise HierarchyError(
-                f"num_seeds is {config.num_seeds}: with actors on Ray one agent learns at a time, use 1."
+            raise AgentError(f"num_seeds is {config.num_seeds}: with actors on Ray one agent learns at a time, use 1.")
+        if num_actors < 1 or config.num_environments % num_actors:
+            raise AgentError(
+                f"{config.num_environments} environments cannot be divided among {num_actors} actors: make "
+                "num_environments a multiple of num_actors and of batch_size."
             )
-        if config.num_environments % num_actors:
-            raise HierarchyError(
-                f"{config.num_environments} environments cannot be shared out to {num_actors} actors: make "
-                f"num_environments a multiple of {math.lcm(num_actors, config.batch_size)}, which batches of "
-                f"{config.batch_size} can be made of, too."
-            )
-        if world is not None:
-            make_options(config.agent, world, model)  # refuses what does not go together
-            make_env = make_env or functools.partial(env_of, world)
-        elif make_env is None:
-            raise HierarchyError("There is no environment: give a world, or make_env, which makes one.")
         check_skills(config.agent, model)
-        self.config, self.world, self.model = config, world, model
-        self._make_env, self._num_actors = make_env, num_actors
-        shapes = EpisodeRunner(make_env(), model, config, (0, 0)).shapes  # and refuses what actors would die of
-        self.learner = Learner(config, shapes)
+        self.config, self.world, self.model, self._num_actors = config, world, model, num_actors
+        self._make_env = make_env or functools.partial(env_of, world)
+        # This also refuses environments and skills that actors would die of.
+        self.learner = Learner(config, EpisodeRunner(self._make_env(), model, config, (0, 0)).shapes)
         self._update = jax.jit(self.learner.update)
         self.actors: list[Any] = []
         """Ray's handles of the actors, which start with the first step."""
         self._pending: deque[tuple[int, Any]] = deque()
-        """Items under way, in order, each with Ray's reference to its result."""
+        """Items that actors work on, in order, each with Ray's reference to its result."""
         self._waiting: list[Trajectory] = []
         self._ray, self._own_cluster = connect(address, num_actors)
-        if (num_cpus := self._ray.cluster_resources().get("CPU", 0)) < num_actors:  # they would be waited for forever
+        if (num_cpus := self._ray.cluster_resources().get("CPU", 0)) < num_actors:  # Ray would wait forever
             self.close()
-            raise HierarchyError(
+            raise AgentError(
                 f"The Ray cluster has {num_cpus:g} CPUs, and each of {num_actors} actors needs one: use fewer "
                 "(num_actors), or a larger cluster."
             )
@@ -274,11 +247,11 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
         return learned, Statistics(**totals, policy_loss=mean.policy, baseline_loss=mean.baseline, entropy=mean.entropy)
 
     def players(self, learned: LearnerState) -> list[Player]:
-        """Returns the agent that has been learned so far, alone in a list, in single precision."""
+        """Returns the agent as it is now, alone in a list, in single precision."""
         return [Player(self.learner.full_agent(learned.params), self.config, self.world, self.model)]
 
     def close(self) -> None:
-        """Ends the actors, and the cluster if it was started here."""
+        """Ends the actors, and the cluster if this trainer started it."""
         for actor in self.actors:
             self._ray.kill(actor)
         self.actors = []
@@ -295,17 +268,17 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
             self._start_actors(agent, iteration)
         while len(self._waiting) < size:
             item, reference = self._pending.popleft()
-            unrolled = self._wait(reference)
+            unrolled: Unrolled = self._wait(reference)
             self._send(agent, item + self._num_actors, unrolled.episodes)
             counts.update(unrolled.counts)
             rows = range(len(unrolled.episodes))
             self._waiting += [jax.tree.map(lambda leaf, n=n: leaf[n], unrolled.trajectories) for n in rows]
-        taken, self._waiting = self._waiting[:size], self._waiting[size:]
-        batch: Trajectory = _stack(taken)
+        batch: Trajectory = _stack(self._waiting[:size])
+        del self._waiting[:size]
         return batch
 
     def _start_actors(self, agent: Any, iteration: int) -> None:
-        """Starts actors with seeds of their own, which differ from those before where a run was resumed."""
+        """Starts actors with seeds of their own, which a resumed run does not repeat."""
         options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": MAX_RETRIES}
         remote = self._ray.remote(**options, runtime_env={"env_vars": {"JAX_PLATFORMS": "cpu"}})(EnvActor)
         self._model, share = self._ray.put(self.model), self.config.num_environments // self._num_actors
@@ -315,25 +288,22 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
             self._send(agent, number, [Episode()] * share)
 
     def _send(self, agent: Any, item: int, episodes: list[Episode]) -> None:
-        actor = self.actors[item % self._num_actors]
-        self._pending.append((item, actor.unroll.remote(agent, self._model, item, episodes)))
+        unroll = self.actors[item % self._num_actors].unroll
+        self._pending.append((item, unroll.remote(agent, self._model, item, episodes)))
 
-    def _wait(self, reference: Any) -> Unrolled:
-        """Waits for the result of an item; long waits are explained, and end on request."""
-        for seconds in itertools.count(1):
-            if self._ray.wait([reference], timeout=1.0)[0]:
-                break
-            if seconds > STOP_SECONDS and stop_is_requested():
-                raise NoActorsError(f"No actor has sent anything for {seconds} s.")
-            if seconds % MESSAGE_SECONDS == 0:
-                free = self._ray.available_resources().get("CPU", 0)
-                text = f"No actor has sent anything for {seconds} s; {free:g} CPUs of the Ray cluster are free."
-                print(text, file=sys.stderr)
+    def _wait(self, reference: Any) -> Any:
+        """Waits for the result of an item; says so when it takes long, and ends the wait on request."""
+        began = time.monotonic()
+        while not self._ray.wait([reference], timeout=WAIT_SECONDS)[0]:
+            free = self._ray.available_resources().get("CPU", 0)
+            waited = f"No actor has sent anything for {time.monotonic() - began:.0f} s"
+            if stop_is_requested():
+                raise TimeoutError(f"{waited}.")
+            print(f"{waited}; {free:g} CPUs of the Ray cluster are free.", file=sys.stderr)
         try:
-            unrolled: Unrolled = self._ray.get(reference)
+            return self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
-            raise HierarchyError(
-                "Actors die as soon as they are started, or each at the same step of an environment, which a run that "
-                f"is resumed may not come to: {error}"
+            raise AgentError(
+                "Actors die at their start, or always at the same step of an environment, which a resumed run may not "
+                f"reach: {error}"
             ) from error
-        return unrolled

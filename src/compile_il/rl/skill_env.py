@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from compile_il.data.spaces import check_observation
 from compile_il.model.model import Model
 from compile_il.model.running import RunningSkill
-from compile_il.rl.config import HierarchyError
+from compile_il.rl.config import AgentError
 from compile_il.rl.options import check_model, check_same_world
 from compile_il.worlds.gym import WorldEnv
 
@@ -51,10 +51,10 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         check_model(model)
         _check_actions(env.action_space, model)
         if not isinstance(discount, numbers.Real) or not 0 < discount <= 1:
-            raise HierarchyError(f"discount is {discount!r}: use a number above 0 and up to 1.")
+            raise AgentError(f"discount is {discount!r}: use a number above 0 and up to 1.")
         whole = isinstance(max_steps, numbers.Integral) and not isinstance(max_steps, bool)
         if max_steps is not None and (not whole or max_steps < 1):
-            raise HierarchyError(f"max_steps is {max_steps!r}: use a whole number, at least 1, or None.")
+            raise AgentError(f"max_steps is {max_steps!r}: use a whole number, at least 1, or None.")
         if see is np.asarray and isinstance(env.unwrapped, WorldEnv):
             check_same_world(model, env.unwrapped.world)
         discrete = isinstance(env.action_space, spaces.Discrete)
@@ -72,10 +72,10 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: int) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Takes one action of the environment, or runs a skill from its beginning to its end."""
         if self._running is None:
-            raise HierarchyError("Nothing has begun: call reset() first.")
+            raise AgentError("Nothing has begun: call reset() first.")
         whole = np.ndim(action) == 0 and np.issubdtype(np.asarray(action).dtype, np.integer)
         if not whole or not self.action_space.contains(int(action)):
-            raise HierarchyError(
+            raise AgentError(
                 f"There is no action {action}: there are {self.num_actions} of the environment, then "
                 f"{self.model.config.num_skills} skills."
             )
@@ -104,7 +104,7 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         try:
             check_observation(seen, self.model.skills.space)
         except ValueError as error:
-            raise HierarchyError(
+            raise AgentError(
                 f"The environment does not show what the model was trained on ({error}) Pass see=, a function from its "
                 "observation to such a one, or take another model."
             ) from error
@@ -116,14 +116,14 @@ def _check_actions(actions: spaces.Space[Any], model: Model) -> None:
     numbered = isinstance(actions, spaces.Discrete) and actions.start == 0
     flat = isinstance(actions, spaces.Box) and len(actions.shape) == 1 and np.issubdtype(actions.dtype, np.floating)
     if not numbered and not flat:
-        raise HierarchyError(
+        raise AgentError(
             f"The environment's actions are {actions}: skills give discrete ones, numbered from 0, or vectors in a box."
         )
     space, width = model.skills.space, spaces.flatdim(actions)
     theirs = f"{width} actions" if numbered else f"actions of width {width}"
     ours = f"{space.num_actions} actions" if space.num_actions else f"actions of width {space.action_dim}"
     if theirs != ours:
-        raise HierarchyError(
+        raise AgentError(
             f"The environment has {theirs}, and the model's skills have {ours}: use a model that was trained on "
             "demonstrations of this environment."
         )

@@ -1,8 +1,8 @@
-"""Acts and learns in one compiled program: thousands of environments, several seeds, nothing sent to the host.
+"""Acts and learns in one compiled program, with thousands of environments and several seeds.
 
-All environments take some steps with the same parameters; their trajectories are then shared out into batches, and the
-agent is updated with one after the other. So the last batch of an iteration was made by parameters that are some
-updates old, as in IMPALA's distributed training, and V-trace corrects for it in the same way.
+All environments take some steps with the same parameters; the agent is then updated with one batch of trajectories
+after the other. So the last batch of an iteration comes from parameters that are some updates old, as in IMPALA's
+distributed training, and V-trace corrects for it in the same way.
 """
 
 import functools
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig
-from compile_il.rl.environment import EnvState, OptionEnv, StepResult, TaskWorld, collect, make_trajectory
+from compile_il.rl.environment import EnvState, OptionEnv, TaskWorld, collect, make_trajectory
 from compile_il.rl.impala import ImpalaLosses, Learner, LearnerState
 from compile_il.rl.options import make_options, observation_of
 from compile_il.rl.player import Player
@@ -33,7 +33,7 @@ class TrainerState(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What happened in an iteration, for each seed; all of it can be added up over iterations."""
+    """Statistics of an iteration, for each seed, which add up over iterations."""
 
     num_steps: Int[Array, " seeds"]
     """Number of low-level steps, those inside of skills included."""
@@ -56,12 +56,11 @@ class Statistics(NamedTuple):
 class AgentTrainer:
     """Trains agents in a JAX world, with acting and learning on one device.
 
-    `start` gives the first state, each `step` the next one and what happened. A step depends on the state, its number
-    and the settings only, so training can stop and go on anywhere.
+    A step depends only on the state, its number and the settings, so training can stop and go on anywhere.
     """
 
     ACTORS = "actors on the device that learns"
-    """Part of what a resumed run is checked for, as `RayTrainer` cannot go on from this state."""
+    """Part of the data of a run, as `RayTrainer` cannot go on from this state."""
 
     def __init__(self, config: AgentConfig, world: TaskWorld, model: Model | None = None):
         self.config, self.world, self.model = config, world, model
@@ -77,7 +76,7 @@ class AgentTrainer:
         self.learner = Learner(config, shapes)
         level_key, self._start_key, self._acting_key = jax.random.split(key_of(config.seed), 3)
         self.env = OptionEnv(options, draw_levels(world, level_key, config.num_levels), world, config)
-        # Levels and skills are handed over rather than compiled in: they are large.
+        # Levels and skills are arguments of the compiled functions rather than constants in them: they are large.
         self._arrays, self._static = eqx.partition(self.env, eqx.is_array)
         self._start = jax.jit(self._start_all)
         self._step = jax.jit(self._step_all, donate_argnums=0)
@@ -90,11 +89,8 @@ class AgentTrainer:
         """Acts in all environments of all seeds and makes the updates that follow; the given state is used up."""
         return self._step(state, self._arrays, iteration)
 
-    def close(self) -> None:
-        """Does nothing, as all is in this process."""
-
     def players(self, state: TrainerState) -> list[Player]:
-        """Returns the agents that the seeds have learned so far, in single precision."""
+        """Returns the agents of all seeds as they are now, in single precision."""
         seeds = [jax.tree.map(lambda leaf, n=n: leaf[n], state.learner.params) for n in range(self.config.num_seeds)]
         return [Player(self.learner.full_agent(params), self.config, self.world, self.model) for params in seeds]
 
@@ -114,8 +110,8 @@ class AgentTrainer:
         self, state: TrainerState, arrays: Any, iteration: Int[Array, ""] | int
     ) -> tuple[TrainerState, Statistics]:
         keys = jax.random.split(jax.random.fold_in(self._acting_key, iteration), self.config.num_seeds)
-        cost = self.learner.entropy_cost(iteration)
-        step = functools.partial(self._step_seed, eqx.combine(arrays, self._static), cost)
+        env, cost = eqx.combine(arrays, self._static), self.learner.entropy_cost(iteration)
+        step = functools.partial(self._step_seed, env, cost)
         return map_seeds(step, self.config.num_seeds)(state, keys)
 
     def _step_seed(
@@ -137,19 +133,15 @@ class AgentTrainer:
             return self.learner.update(learner, batch, entropy_cost)
 
         learner, losses = jax.lax.scan(update, state.learner, batches)
-        return TrainerState(learner, envs), _statistics(env, steps, losses)
-
-
-def _statistics(env: OptionEnv, steps: StepResult, losses: ImpalaLosses) -> Statistics:
-    by_skill = steps.ended & (steps.decision.option >= env.options.num_actions)
-    return Statistics(
-        num_steps=jnp.array(steps.ended.size),
-        num_decisions=jnp.sum(steps.ended),
-        num_skills=jnp.sum(by_skill),
-        num_episodes=jnp.sum(steps.over),
-        num_successes=jnp.sum(steps.success),
-        total_reward=jnp.sum(jnp.where(steps.over, steps.episode_reward, 0.0)),
-        policy_loss=jnp.mean(losses.policy),
-        baseline_loss=jnp.mean(losses.baseline),
-        entropy=jnp.mean(losses.entropy),
-    )
+        by_skill = steps.ended & (steps.decision.option >= env.options.num_actions)
+        return TrainerState(learner, envs), Statistics(
+            num_steps=jnp.array(steps.ended.size),
+            num_decisions=jnp.sum(steps.ended),
+            num_skills=jnp.sum(by_skill),
+            num_episodes=jnp.sum(steps.over),
+            num_successes=jnp.sum(steps.success),
+            total_reward=jnp.sum(jnp.where(steps.over, steps.episode_reward, 0.0)),
+            policy_loss=jnp.mean(losses.policy),
+            baseline_loss=jnp.mean(losses.baseline),
+            entropy=jnp.mean(losses.entropy),
+        )
