@@ -14,8 +14,7 @@ starts, and tickets make the teams: of those that have started, all but the last
 make room. A GPU that runs as many programs as a team has cannot get stuck. A team stops where the longest of its rows
 ends; rows are dealt from the longest to the shortest, so that most teams stop early.
 
-Written in Pallas for its Triton backend. Where a build or version of JAX lacks a part of that, this module cannot be
-imported, and LSTMs run by scan.
+Written in Pallas for its Triton backend; where JAX lacks that, this module cannot be imported and LSTMs run by scan.
 """
 
 import functools
@@ -27,7 +26,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas.triton import CompilerParams, approx_tanh, atomic_add, elementwise_inline_asm, load
+from jax.experimental.pallas.triton import CompilerParams, approx_tanh, atomic_add, load
 from jaxtyping import Array, DTypeLike, Float, Int
 
 SMALLEST_DOT = 16
@@ -47,14 +46,6 @@ WEIGHT_BYTES = 128 * 1024
 """Bytes of recurrent weights that a program keeps in its shared memory, which is 227 KiB."""
 LARGEST = float(jnp.finfo(jnp.bfloat16).max)
 """Largest number stored, in place of all above it: infinity marks what has not been stored."""
-FAST_SIGMOID = """{
-.reg .f32 t;
-mul.f32 t, $1, 0fBFB8AA3B;
-ex2.approx.ftz.f32 t, t;
-add.f32 t, t, 0f3F800000;
-rcp.approx.ftz.f32 $0, t;
-}"""
-"""The sigmoid of x, as 1 / (1 + 2^(-x log2 e)), in PTX."""
 
 
 class Launch(NamedTuple):
@@ -122,14 +113,11 @@ def _recur_back(launch: Launch, saved: tuple[Array, ...], d_hidden: Array) -> tu
 _recur.defvjp(_recur_and_save, _recur_back)
 
 
-_Outs = Sequence[tuple[int, DTypeLike]]
-"""Width and type of the arrays [B, times, width] that a kernel gives."""
+def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: list[Any], launch: Launch) -> list[Array]:
+    """Runs a kernel that gives arrays [B, times, width], each with a width and a type in `outs`.
 
-
-def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: _Outs, launch: Launch) -> list[Array]:
-    """Runs a kernel, with programs that await each other's part of the first array that it gives.
-
-    All members of a `vmap` share one launch and its tickets, and their number is known when rows are dealt to teams.
+    Programs await each other's part of the first one. All members of a `vmap` share one launch and its tickets, and
+    their number is known when rows are dealt to teams.
     """
 
     @jax.custom_batching.custom_vmap
@@ -138,16 +126,15 @@ def _call(kernel: Any, weight: Array, by_rows: tuple[Array, ...], outs: _Outs, l
 
     @run.def_vmap
     def run_members(num_members: int, batched: Sequence[bool], *arrays: Array) -> tuple[list[Array], list[bool]]:
-        own = [
-            x if has else jnp.broadcast_to(x, (num_members, *x.shape)) for x, has in zip(arrays, batched, strict=True)
-        ]
+        pairs = zip(arrays, batched, strict=True)
+        own = [x if has else jnp.broadcast_to(x, (num_members, *x.shape)) for x, has in pairs]
         found = run(*(x.reshape(-1, *x.shape[2:]) for x in own))
         return [x.reshape(num_members, -1, *x.shape[1:]) for x in found], [True] * len(outs)
 
     return [x[0] for x in run(*(x[None] for x in (weight, *by_rows)))]
 
 
-def _run(kernel: Any, arrays: tuple[Array, ...], outs: _Outs, launch: Launch) -> list[Array]:
+def _run(kernel: Any, arrays: tuple[Array, ...], outs: list[Any], launch: Launch) -> list[Array]:
     """Launches a kernel once for all cells; arrays are weights [cells, ...] and then what has rows [cells, B, ...].
 
     The first of these are the numbers of real times. A kernel is given the rows in their order, and the largest of
@@ -168,7 +155,6 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: _Outs, launch: Launch) ->
         raise ValueError(
             f"{num_cells} x {num_rows} rows of {num_times} times are too many for one launch: make batch_size smaller."
         )
-    num_warps = 4 if launch.rows < 32 else 8
     awaited, tickets = jnp.full_like(shapes[0], jnp.inf), jnp.zeros((1,), jnp.int32)
     inputs = weight.astype(launch.weight_dtype), order, spans, *by_rows, awaited, tickets
     _, *found = pl.pallas_call(
@@ -176,7 +162,9 @@ def _run(kernel: Any, arrays: tuple[Array, ...], outs: _Outs, launch: Launch) ->
         out_shape=[jax.ShapeDtypeStruct(tickets.shape, tickets.dtype), *shapes],
         grid=(num_cells * shapes[0].shape[1] // launch.rows * launch.team,),
         input_output_aliases={len(inputs) - 1: 0, len(inputs) - 2: 1},
-        compiler_params=None if launch.interpret else CompilerParams(num_warps=num_warps, num_stages=1),
+        compiler_params=None
+        if launch.interpret
+        else CompilerParams(num_warps=4 if launch.rows < 32 else 8, num_stages=1),
         interpret=launch.interpret,
     )(*inputs)
     return [x[:, :num_rows] for x in found]
@@ -333,19 +321,15 @@ def _read(states: Any, index: Any, launch: Launch) -> Array:
 
 def _await(seen: Array, states: Any, index: Any, launch: Launch) -> Array:
     """Reads again until all that other programs store is there."""
-    if launch.interpret:
-        return seen
     return jax.lax.while_loop(
         lambda seen: jnp.max(seen.reshape(-1)) == jnp.inf, lambda _: _read(states, index, launch), seen
     )
 
 
 def _unless_first(t: Array, x: Array) -> Array:
-    """Returns x, or zero at the first step.
-
-    Later steps multiply too, after they have waited: Triton rearranges what it loaded where it is first multiplied, or
-    else where it is loaded, which would delay the reading of what is awaited.
-    """
+    """Returns x, or zero at the first step."""
+    # Later steps multiply too, after they have waited: Triton rearranges what it loaded where it is first multiplied,
+    # or else where it is loaded, which would delay the reading of what is awaited.
     return jnp.minimum(t, 1).astype(x.dtype) * x
 
 
@@ -357,18 +341,10 @@ def _add_product(total: Array, states: Array, weight: Array, share: _Share, laun
 
 
 def _sigmoid(x: Array, launch: Launch) -> Array:
-    """σ(x) as in the scan, or by instructions off by 2⁻¹¹ where bfloat16 is off by 2⁻⁹, and by 2⁻²² elsewhere."""
-    if launch.interpret:
-        return jax.nn.sigmoid(x)
-    if launch.weight_dtype == jnp.bfloat16:
-        return 0.5 + 0.5 * _tanh(0.5 * x, launch)
-    shape = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
-    return elementwise_inline_asm(FAST_SIGMOID, args=[x], constraints="=f,f", pack=1, result_shape_dtypes=shape)[0]
+    """Computes σ(x), for bfloat16 by an instruction for tanh that is off by 2⁻¹¹, where bfloat16 is off by 2⁻⁹."""
+    is_rough = launch.weight_dtype == jnp.bfloat16 and not launch.interpret
+    return 0.5 + 0.5 * approx_tanh(0.5 * x) if is_rough else jax.nn.sigmoid(x)
 
 
 def _tanh(x: Array, launch: Launch) -> Array:
-    if launch.interpret:
-        return jnp.tanh(x)
-    if launch.weight_dtype == jnp.bfloat16:
-        return approx_tanh(x)
     return 2 * _sigmoid(2 * x, launch) - 1
