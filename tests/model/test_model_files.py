@@ -107,7 +107,7 @@ def test_other_folders_are_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a model"):
         small_model().save(tmp_path, overwrite=True)
-    with pytest.raises(FileExistsError, match=r"thesis\.tex is a file: name a folder"):
+    with pytest.raises(FileExistsError, match=r"thesis\.tex exists: choose another name"):
         small_model().save(tmp_path / "thesis.tex", overwrite=True)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
@@ -119,7 +119,7 @@ def test_a_place_where_nobody_can_write() -> None:
 
 def test_a_file_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "arm.npz").touch()
-    with pytest.raises(ModelError, match=r"arm\.npz is a file, and a model is a folder"):
+    with pytest.raises(ModelError, match=r"arm\.npz is a file: name the folder of a model"):
         load(tmp_path / "arm.npz")
 
 
@@ -174,7 +174,7 @@ def not_text(folder: Path) -> None:
         (truncate_config, CONFIG_FILE, r"is not JSON .*: it is damaged\. Copy the folder again"),
         (not_text, CONFIG_FILE, "is not JSON"),
         (another_digit, CONFIG_FILE, r"does not hold what was written: .* changed by hand\. Undo"),
-        (lambda folder: (folder / WEIGHTS_FILE).unlink(), WEIGHTS_FILE, "cannot be read .*give the folder that `save`"),
+        (lambda folder: (folder / WEIGHTS_FILE).unlink(), WEIGHTS_FILE, "cannot be read .*name the folder of a model"),
         (lambda folder: (folder / CONFIG_FILE).unlink(), CONFIG_FILE, "cannot be read"),
         (shutil.rmtree, CONFIG_FILE, "cannot be read"),
         (lambda folder: change(folder, format=2), CONFIG_FILE, "has format 2, and this version of compile-il reads 3"),
@@ -217,5 +217,5 @@ def test_weights_of_another_space(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"config.json cannot be read \(No such file or directory\): give the folder"):
+    with pytest.raises(ModelError, match=r"config.json cannot be read \(No such file or directory\): name the folder"):
         load(tmp_path / "nothing")

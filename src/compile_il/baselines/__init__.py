@@ -20,23 +20,18 @@ not reported:
     choice = best_on([ChangePoints(view=view) for view in views_for(train)], train, validation)
 """
 
-from compile_il.baselines.base import Baseline, Choice, Cuts, Segmenter, best_on, evaluate_cuts
-from compile_il.baselines.change_points import ChangePointCuts, ChangePoints, EqualCuts
+from compile_il.baselines.base import Baseline, best_on, evaluate_cuts
+from compile_il.baselines.change_points import ChangePoints, EqualCuts
 from compile_il.baselines.features import View, views_for
-from compile_il.baselines.hmm import HiddenMarkov, HiddenMarkovCuts
+from compile_il.baselines.hmm import HiddenMarkov
 from compile_il.baselines.learned import LSTMSurprisal, SurprisalCuts, surprisal_settings, vae_bc_settings, without_end
 
 __all__ = [
     "Baseline",
-    "ChangePointCuts",
     "ChangePoints",
-    "Choice",
-    "Cuts",
     "EqualCuts",
     "HiddenMarkov",
-    "HiddenMarkovCuts",
     "LSTMSurprisal",
-    "Segmenter",
     "SurprisalCuts",
     "View",
     "best_on",

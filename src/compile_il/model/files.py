@@ -41,8 +41,8 @@ class ModelError(CompileError):
     def no_model(cls, folder: Path, error: Exception) -> "ModelError":
         """Returns the error for undamaged settings from which no model can be built."""
         return cls(
-            f"{folder / CONFIG_FILE} does not describe a model ({type(error).__name__}: {error}). Undo what was "
-            "changed in it, or copy the folder again."
+            f"{folder / CONFIG_FILE} does not describe a model ({error}). Undo what was changed in it, or copy the "
+            "folder again."
         )
 
 
@@ -84,7 +84,7 @@ def _blank_scaling(space: Space) -> Scaling:
 def _model_folder(folder: Path) -> Path:
     if folder.is_file():
         raise ModelError(
-            f"{folder} is a file, and a model is a folder: give the one that `save` wrote. Demonstrations are read by "
+            f"{folder} is a file: name the folder of a model or of a finished run. Demonstrations are read by "
             "Demonstrations.load(file)."
         )
     if not (folder / RUN_FILE).exists():
@@ -101,9 +101,7 @@ def _model_folder(folder: Path) -> Path:
 
 def save_arrays(tree: Any, description: dict[str, Any], folder: Path, *, overwrite: bool) -> None:
     """Writes the arrays of a tree and plain values, among them a `format`, into a folder, whole or not at all."""
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file: name a folder to write the model into.")
-    if folder.exists() and not overwrite:
+    if folder.exists() and not (overwrite and folder.is_dir()):
         raise FileExistsError(
             f"{folder} exists: choose another name, or pass overwrite=True (--overwrite) to replace it."
         )
@@ -131,8 +129,7 @@ def load_arrays(folder: Path, version: int) -> tuple[dict[str, Any], dict[str, n
         description = json.loads(text)
     except OSError as error:
         raise ModelError(
-            f"{error.filename} cannot be read ({error.strerror}): give the folder that `save` wrote, with "
-            f"{CONFIG_FILE} and {WEIGHTS_FILE} in it."
+            f"{error.filename} cannot be read ({error.strerror}): name the folder of a model or of a finished run."
         ) from error
     except ValueError as error:
         raise ModelError(f"{path} is not JSON ({error}): it is damaged. Copy the folder again.") from error

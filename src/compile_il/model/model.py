@@ -199,7 +199,7 @@ class Model:
 
 def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost) -> Segments:
     """Segments all demonstrations in few calls of few shapes; those of usual lengths and the long ones apart."""
-    each: list[dict[str, Any]] = [{} for _ in demos.lengths]
+    each: list[Any] = [None] * len(demos)
     for alike in alike_in_length(demos.lengths, cost):
         num_rows = rows_per_call(len(alike), int(demos.lengths[alike].max()))
         for first in range(0, len(alike), num_rows):
@@ -209,15 +209,15 @@ def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.
             found = jax.tree.map(np.asarray, find(batch, jnp.asarray(log_counts[places][rows]), places[rows]))
             for row, (place, length) in enumerate(zip(places, some.lengths, strict=True)):
                 count = found.num_segments[row]
-                each[place] = {
-                    "boundaries": found.ends[row, : count - 1].astype(np.int32),
-                    "skills": found.skills[row, :count],
-                    "boundary_probs": found.boundary_probs[row, :length],
-                    "count_probs": found.count_probs[row],
-                    "log_likelihood": found.log_likelihood[row],
-                }
-    lists = {name: [one[name] for one in each] for name in each[0]}
-    log_likelihood = np.array(lists.pop("log_likelihood"))
+                each[place] = (
+                    found.ends[row, : count - 1].astype(np.int32),
+                    found.skills[row, :count],
+                    found.boundary_probs[row, :length],
+                    found.count_probs[row],
+                    found.log_likelihood[row],
+                )
+    boundaries, skills, boundary_probs, count_probs, values = map(list, zip(*each, strict=True))
+    log_likelihood = np.array(values)
     if np.isnan(log_likelihood).any():
         raise DivergedError(
             "The model's scores are not numbers: its training diverged. Train again with a lower learning_rate."
@@ -227,7 +227,7 @@ def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.
             f"Demonstration {np.argmax(impossible)} has no segmentation into that many segments that agrees with its "
             "labels and the longest segment: change the labels, num_segments or longest_segment."
         )
-    return Segments(**lists, log_likelihood=log_likelihood)
+    return Segments(boundaries, skills, boundary_probs, count_probs, log_likelihood)
 
 
 def rows_per_call(num_demos: int, max_length: int) -> int:

@@ -4,6 +4,7 @@ A pass for a segment hides what came before it (paper, "RNN state masking"): hid
 soft mask after each update, and gradients pass into the mask.
 """
 
+import contextlib
 from typing import NamedTuple
 
 import equinox as eqx
@@ -61,11 +62,9 @@ def masked_passes(
     Outputs beyond the first `num_real` times of a row are finite and mean nothing, and their gradients must be zero.
     """
     if on_hopper():
-        try:  # the kernel is written in an experimental part of JAX, which not every build and version has
+        with contextlib.suppress(ImportError):  # of an experimental part of JAX, which not every version has
             from compile_il.networks import lstm_kernel
-        except ImportError:
-            pass
-        else:
+
             if lstm_kernel.suits(cell):
                 return lstm_kernel.masked_passes_by_kernel(cell, projected, mask, num_real)
     return masked_passes_by_scan(cell, projected, mask)

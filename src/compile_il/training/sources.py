@@ -168,14 +168,6 @@ def _check_labels(demos: Demonstrations, config: Config, counts: SegmentCounts) 
         return
     engine = engine_of(config)
     engine.check_labels(demos.labels, counts_from_labels(demos) if counts.of_all else np.full(len(demos), most))
-    fewest = 1 if counts.of_all else config.num_segments or 1
-    for i, codes in enumerate(demos.labels.segment_codes or ()):
-        if len(codes) and not fewest <= len(codes) <= most:
-            raise DemonstrationError(
-                f"The labels of demonstration {i} give codes of {len(codes)} segments, and the settings ask for "
-                f"{most if fewest == most else f'at most {most}'}: change num_segments, which may be a list with one "
-                "for each demonstration."
-            )
     check_codes(demos.labels, config)
     may_be_fewer = config.num_segments is None or engine.MAY_BE_EMPTY
     log_count = unknown_count(most) if may_be_fewer else point_mass(most, most)

@@ -1,1 +1,1 @@
-"""Exact inference: boundaries and skills summed out by dynamic programming."""
+"""Infers boundaries and skills exactly, by sums over all segmentations."""

@@ -1,0 +1,1 @@
+"""Scores segmentations and skills, and writes results."""

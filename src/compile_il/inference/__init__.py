@@ -1,0 +1,1 @@
+"""Infers boundaries and skills, by two engines that offer the same functions."""

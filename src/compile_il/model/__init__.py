@@ -1,0 +1,1 @@
+"""Segments demonstrations and acts with trained skills, and reads and writes them."""

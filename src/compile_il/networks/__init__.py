@@ -1,0 +1,1 @@
+"""Embeds observations, remembers them, and chooses actions under skills."""

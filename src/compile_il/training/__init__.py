@@ -1,0 +1,1 @@
+"""Trains models on demonstrations or worlds, and keeps what each run writes."""
