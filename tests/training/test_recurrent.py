@@ -31,13 +31,14 @@ def skills_for(demos: Demonstrations, **changes: Any) -> Any:
 def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
     demos = vector_demos()
     skills = skills_for(demos)
-    steps = skills.score_steps(batch_of(demos, 40, demos.max_length))
+    init, observe = eqx.filter_jit(skills.init), eqx.filter_jit(skills.observe)
+    steps = eqx.filter_jit(skills.score_steps)(batch_of(demos, 40, demos.max_length))
     for i, episode in enumerate(demos):
-        now = skills.init(jnp.asarray(episode.observations[0]))
+        now = init(jnp.asarray(episode.observations[0]))
         for t, action in enumerate(episode.actions):
             found = skills.policies.evidence(now.encoder.encoding, jnp.asarray(action))
             np.testing.assert_allclose(found, steps.log_policy[i, t], atol=1e-5)
-            now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
+            now = observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
             np.testing.assert_allclose(jax.nn.log_sigmoid(now.stop_logits), steps.log_stop[i, t], atol=1e-5)
             now = skills.switch_skill(now, jnp.asarray(episode.observations[t + 1]))  # which changes nothing
 
@@ -46,19 +47,20 @@ def test_what_is_forgotten_step_by_step_is_what_masks_hide() -> None:
     """Skills that run one after the other, and passes behind hard masks, on demonstrations of any length."""
     demos, begins = vector_demos(), np.array([0, 2, 5])
     skills = skills_for(demos, inference="relaxed", forgetful=True, shared_termination=None)
+    init, observe = eqx.filter_jit(skills.init), eqx.filter_jit(skills.observe)
     batch = batch_of(demos, 40, demos.max_length)
     behind = jnp.broadcast_to(
         jnp.arange(demos.max_length + 1) >= begins[:, None], (len(demos), 3, demos.max_length + 1)
     )
     found = skills.in_segments(skills.read(batch), behind.astype(jnp.float32), jnp.asarray(batch.lengths))
     for i, episode in enumerate(demos):
-        now, segment = skills.init(jnp.asarray(episode.observations[0])), 0
+        now, segment = init(jnp.asarray(episode.observations[0])), 0
         for t, action in enumerate(episode.actions):
             if t in begins[1:]:
                 now, segment = skills.switch_skill(now, jnp.asarray(episode.observations[t])), segment + 1
             expected = skills.policies.evidence(now.encoder.encoding, jnp.asarray(action))
             np.testing.assert_allclose(found[i, segment, t], expected, atol=1e-5)
-            now = skills.observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
+            now = observe(now, jnp.asarray(action), jnp.asarray(episode.observations[t + 1]))
 
 
 def test_what_came_before_a_segment_makes_no_difference() -> None:
