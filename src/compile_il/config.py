@@ -118,11 +118,6 @@ class Settings:
         """Returns the settings as a dictionary of plain values."""
         return dataclasses.asdict(self)
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """Builds settings from what `to_json` returned; unknown ones are refused."""
-        return cls().changed(values)
-
 
 class SegmentCounts(NamedTuple):
     """Summary of the numbers of segments that labels of the data give, where the settings leave them open."""

@@ -280,7 +280,7 @@ def test_columns_whose_differences_float32_loses_are_refused():
         Demonstrations.from_arrays([frames, frames], [np.zeros(60, int)] * 2)
     with pytest.raises(DemonstrationError, match=r"Column 0 of the actions .*subtract the mean"):
         Demonstrations.from_arrays(None, [TIMES])
-    with pytest.raises(DemonstrationError, match="Each of the observations cannot be kept in float32"):
+    with pytest.raises(DemonstrationError, match="Column 0 of the observations cannot be kept"):
         Demonstrations.from_arrays([TIMES[:60].reshape(5, 2, 2, 3)], [np.zeros(4, int)])
 
 

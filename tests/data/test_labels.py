@@ -174,10 +174,13 @@ def test_places_of_true_boundaries_say_what_reveal_says(recipe: Recipe):
 @pytest.mark.parametrize(
     ("given_labels", "message"),
     [
-        ({"boundary_places": [None, None, [2]]}, "Episode 2 has a boundary at step 2, .* 2 steps lie within 1 to 1"),
-        ({"boundary_places": [[0, 3], None, None]}, "Episode 0 has a boundary at step 0, .*leave out 0 and 4"),
-        ({"boundary_places": [[3, 1], None, None]}, "Episode 0 has boundary 1 after 3; sort"),
-        ({"boundary_places": [None, [1], None]}, "Episode 1 has a boundary at step 1, .*lie within"),
+        ({"boundary_places": [None, None, [2]]}, r"Episode 2: entry \d of boundar.* is 2, .* within 1 to 1 in 2 steps"),
+        ({"boundary_places": [[0, 3], None, None]}, r"Episode 0: entry \d of boundar.* is 0, .*leave out 0 and 4"),
+        (
+            {"boundary_places": [[3, 1], None, None]},
+            "Episode 0: entry 1 of boundar.* is 1, but inner boundaries increase, .* sort them, give each once",
+        ),
+        ({"boundary_places": [None, [1], None]}, r"Episode 1: entry \d of boundar.* is 1, .*lie within"),
         ({"boundary_places": [[1, 3], None]}, "boundary_places must have one entry for each of the 3 episodes, not 2"),
         ({"boundary_places": [[1.0, 3.0], None, None]}, "boundary_places of episode 0 are float64"),
         ({"boundary_places": np.zeros((3, 1))}, "boundary_places is a single ndarray"),

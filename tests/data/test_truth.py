@@ -46,11 +46,19 @@ def test_all_ways_in_take_the_truth():
 @pytest.mark.parametrize(
     ("boundaries", "codes", "message"),
     [
-        ([[0, 3], [], [1]], None, "Episode 0 has a boundary at step 0, .* 4 steps lie within 1 to 3"),
-        ([[1, 4], [], [1]], None, "Episode 0 has a boundary at step 4, .*leave out 0 and 4"),
-        ([[1, 3], [1], [1]], None, "Episode 1 has a boundary at step 1"),
-        ([[3, 1], [], [1]], None, "Episode 0 has boundary 1 after 3; sort"),
-        ([[2, 2], [], [1]], None, "Episode 0 has boundary 2 after 2; .* each once"),
+        ([[0, 3], [], [1]], None, r"Episode 0: entry \d of boundar.* is 0, .* within 1 to 3 in 4 steps"),
+        ([[1, 4], [], [1]], None, r"Episode 0: entry \d of boundar.* is 4, .*leave out 0 and 4"),
+        ([[1, 3], [1], [1]], None, r"Episode 1: entry \d of boundar.* is 1, .*lie within"),
+        (
+            [[3, 1], [], [1]],
+            None,
+            "Episode 0: entry 1 of boundar.* is 1, but inner boundaries increase, .* sort them, give each once",
+        ),
+        (
+            [[2, 2], [], [1]],
+            None,
+            "Episode 0: entry 1 of boundar.* is 2, but inner boundaries increase, .* sort them, give each once",
+        ),
         ([[1, 3], []], None, "boundaries must have one entry for each of the 3 episodes, not 2"),
         ([[1.0, 3.0], [], [1]], None, "boundaries of episode 0 are float64"),
         ([[[1, 3]], [], [1]], None, r"boundaries of episode 0 are int64 of shape \(1, 2\)"),
@@ -64,7 +72,7 @@ def test_all_ways_in_take_the_truth():
             [None, [2], [1]],
             r"codes of episode 0 are None: .*demos\[indices\].with_truth\(codes=.*segment_codes=",
         ),
-        ([None] * 3, None, "boundaries of episode 0 are None: the truth is known of all episodes or of none"),
+        ([None] * 3, None, "boundaries of episode 0 are None: the truth must be given for all episodes or for none"),
         (np.zeros((3, 1)), None, "boundaries is a single ndarray"),
         (
             BOUNDARIES,

@@ -191,8 +191,8 @@ def test_settings_that_cannot_work(settings: dict, message: str) -> None:
 
 def test_settings_survive_json() -> None:
     config = AgentConfig(agent="bc", num_decisions=7)
-    assert AgentConfig.from_json(config.to_json()) == config
+    assert AgentConfig().changed(config.to_json()) == config
     config = AgentConfig(num_levels=np.int64(4), max_skill_steps=np.int32(3), learning_rate=np.float32(0.5))
-    assert AgentConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert AgentConfig().changed(json.loads(json.dumps(config.to_json()))) == config
     with pytest.raises(AgentError, match="There is no setting colour"):
-        AgentConfig.from_json(config.to_json() | {"colour": 1})
+        AgentConfig().changed(config.to_json() | {"colour": 1})

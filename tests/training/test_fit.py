@@ -362,7 +362,7 @@ def test_labels_that_together_leave_nothing(settings: dict[str, Any], labels: di
         ({"num_segments": None, "max_segments": 2, "supervision": "b"}, r"have 3 tasks, and max_segments is 2: make it 3"),
         (
             {"inference": "relaxed", "supervision": "z", "num_skills": 2},
-            r"labels have codes up to 4, and there are 2 sk",
+            r"name skill 4, and there are 2 skills: raise num_skills to at least 5",
         ),
     ],
 )
@@ -634,7 +634,7 @@ def test_a_file_is_no_world(file: Any) -> None:
 
 def test_numbers_of_segments_that_relaxed_inference_cannot_have() -> None:
     settings: dict[str, Any] = {"inference": "relaxed", "num_skills": 2}
-    with pytest.raises(DemonstrationError, match="num_segments has None at place 2: relaxed inference"):
+    with pytest.raises(ConfigError, match="relaxed inference needs their number"):
         fit(vector_demos(), num_segments=[2, 2, None, 2], **settings)
     with pytest.raises(
         DemonstrationError, match="Demonstration 1 has 9 steps, too few for 1000000 segments: lower num"

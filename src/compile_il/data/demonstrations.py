@@ -128,7 +128,7 @@ class Demonstrations:
             if space != spaces[0]:
                 raise DemonstrationError(
                     f"Part {i} has {space}; part 0 has {spaces[0]}. Build all parts in one space, with the same "
-                    "num_actions, and drop what is not known of all parts, using with_truth()."
+                    "num_actions, and drop truth that not all parts have, using with_truth()."
                 )
         return cls(Storage.join([part.storage for part in parts]))
 
@@ -242,7 +242,7 @@ class Demonstrations:
     ) -> Self:
         """Replaces the truth about segments, as in `from_arrays`; without arguments, drops it.
 
-        The truth is known of all demonstrations or of none. Those of which it is known can be scored by themselves:
+        It is given for all demonstrations or for none. A part of them can be scored alone:
         `demos[[1, 4]].with_truth(...)`.
         """
         return type(self)(self.storage._replace(**check_truth(self.lengths, boundaries, codes)))
@@ -261,7 +261,7 @@ class Demonstrations:
 
         Args:
           boundaries: for each episode None, or one number per step: 1 (a segment starts here), 0 (none does) or
-            `UNKNOWN`.
+            `UNKNOWN`; at step 0, 1 and 0 mean the same.
           codes: for each episode None, or one number per step: a code or `UNKNOWN`.
           segment_codes: for each episode None, or a code or `UNKNOWN` for each segment in order, wherever it may start.
           boundary_places: in place of `boundaries`, for each episode None, or all its inner boundaries: the first step
@@ -345,6 +345,6 @@ def not_demonstrations(given: Any, otherwise: str = "") -> DemonstrationError:
     """Makes the error for what is no `Demonstrations`; `otherwise` says what else would do."""
     return DemonstrationError(
         f"Demonstrations are needed{otherwise}, and this is a {type(given).__name__}: make them with "
-        "Demonstrations.from_arrays(observations, actions), read them with Demonstrations.load(file), or take a set "
-        "with a single one, demos[:1] or demos[[i]] in place of demos[i]."
+        "Demonstrations.from_arrays(observations, actions) or Demonstrations.load(file); for a single one of a set, "
+        "pass demos[[i]] in place of demos[i]."
     )

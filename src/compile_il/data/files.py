@@ -181,7 +181,6 @@ def _read_fields(path: Path) -> dict[str, np.ndarray]:
     except Exception as error:  # a damaged archive can fail in any layer below: zip, zlib, NumPy's headers
         if "Object arrays" in str(error):
             raise DemonstrationError(
-                "it holds Python objects. Reading those means unpickling, which runs whatever code the "
-                "file's author put there, so it is never done. Store arrays of numbers."
+                "it holds Python objects, which are never read, since that may run code. Store arrays of numbers."
             ) from error
         raise DemonstrationError(f"it is damaged ({type(error).__name__}: {error}). {REMEDY}") from error

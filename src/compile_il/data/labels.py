@@ -93,19 +93,14 @@ def _inner_boundaries(boundaries: Any, name: str, lengths: Int[np.ndarray, " B"]
     """Packs places of inner boundaries: within 1 to T-1, strictly increasing in each episode."""
     packed = _pack_integers(boundaries, name, len(lengths))
     values, episode = packed.values, packed.part_index
-    refuse_where(
-        packed,
-        (values < 1) | (values >= lengths[episode]),
-        lambda i, _, v: (
-            f"Episode {i} has a boundary at step {v}, but inner boundaries of {lengths[i]} steps lie within "
-            f"1 to {lengths[i] - 1}; leave out 0 and {lengths[i]}, which are implied."
-        ),
-    )
     falls = np.append(False, (np.diff(values) <= 0) & (np.diff(episode) == 0))[: len(values)]
     refuse_where(
         packed,
-        falls,
-        lambda i, m, v: f"Episode {i} has boundary {v} after {packed.parts[i][m - 1]}; sort them, and give each once.",
+        falls | (values < 1) | (values >= lengths[episode]),
+        lambda i, m, v: (
+            f"Episode {i}: entry {m} of {name} is {v}, but inner boundaries increase, and lie within 1 to "
+            f"{lengths[i] - 1} in {lengths[i]} steps; sort them, give each once, and leave out 0 and {lengths[i]}."
+        ),
     )
     return packed
 
@@ -130,8 +125,8 @@ def _as_integers(part: Any, name: str, episode: int) -> np.ndarray:
     what = f"{name} of episode {episode}"
     if part is None:  # in labels, None has been replaced
         raise DemonstrationError(
-            f"{what} are None: the truth is known of all episodes or of none. To score those whose truth is known, "
-            f"take them alone, demos[indices].with_truth({name}=...); to learn from it, give it as labels, "
+            f"{what} are None: the truth must be given for all episodes or for none. Give it for a part of them, "
+            f"demos[indices].with_truth({name}=...), or give labels, "
             "demos.with_labels(boundary_places=..., segment_codes=...)."
         )
     array = as_array(part, what)
@@ -247,7 +242,7 @@ def labels_from_truth(
     if not boundaries and not codes and not segment_codes:
         raise DemonstrationError("Nothing to reveal: boundaries, codes and segment_codes are all False.")
     if (boundaries or codes) and truth.boundaries is None:
-        raise DemonstrationError("The true boundaries are unknown, so nothing is known about single steps.")
+        raise DemonstrationError("The true boundaries are unknown, which labels of steps need.")
     if (codes or segment_codes) and truth.codes is None:
         raise DemonstrationError("The true codes are unknown; pass codes=False to reveal boundaries only.")
     num_shown = max(1, round(fraction * len(lengths)))
@@ -267,16 +262,14 @@ def check_codes(labels: PartialLabels[list[np.ndarray]] | None, config: Config) 
     """Refuses labels that name skills beyond the last one."""
     if labels is None:
         return
-    for i, codes in enumerate(labels.codes):
-        listed = () if labels.segment_codes is None else labels.segment_codes[i]
-        if (largest := max(codes.max(), *listed, UNKNOWN)) >= config.num_codes:
-            raise DemonstrationError(
-                f"The labels of demonstration {i} name skill {largest}, and there are "
-                f"{describe_codes(config, largest)}."
-            )
-
-
-def describe_codes(config: Config, largest: int) -> str:
-    """Describes how many codes there are, and how to have one named `largest`."""
-    kind, setting = ("skills", "num_skills") if config.codes == "categorical" else ("entries of a code", "code_dim")
-    return f"{config.num_codes} {kind}: raise {setting} to at least {largest + 1}"
+    lists = labels.segment_codes or labels.codes
+    largest = [
+        max(by_step.max(), in_order.max(initial=UNKNOWN)) for by_step, in_order in zip(labels.codes, lists, strict=True)
+    ]
+    i = int(np.argmax(largest))
+    if largest[i] >= config.num_codes:
+        kind, setting = ("skills", "num_skills") if config.codes == "categorical" else ("entries of a code", "code_dim")
+        raise DemonstrationError(
+            f"The labels of demonstration {i} name skill {largest[i]}, and there are {config.num_codes} {kind}: raise "
+            f"{setting} to at least {largest[i] + 1}."
+        )

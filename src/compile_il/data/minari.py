@@ -96,8 +96,7 @@ def _import_minari(dataset_id: str) -> tuple[Any, Path]:
         parse_dataset_id(dataset_id)
     except (ValueError, TypeError) as error:  # a TypeError, about int(), is raised at an id without a version
         raise DemonstrationError(
-            f"{dataset_id!r} is not a Minari id; one reads namespace/name-v0, where the namespace may be left out, "
-            f"but not be a single letter ({error})."
+            f"{dataset_id!r} is not a Minari id; one reads namespace/name-v0, or without a namespace name-v0 ({error})."
         ) from error
     return minari, get_dataset_path(dataset_id)
 
@@ -189,7 +188,7 @@ def _observations(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
 
 
 def _actions(values: np.ndarray, space: Box | Discrete) -> np.ndarray:
-    """Does the same, and makes actions in a Box vectors of real numbers, even if it holds whole ones."""
+    """Reads actions as observations, but makes those in a Box vectors of real numbers, even if it holds whole ones."""
     if isinstance(space, Box):
         values = values.astype(np.promote_types(values.dtype, np.float32)).reshape(len(values), *space.shape or (1,))
     return _observations(values, space)

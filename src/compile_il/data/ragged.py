@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 UNKNOWN = -1
-"""The label of a step, or of a segment, about which nothing is known."""
+"""The label of a step or of a segment without a label."""
 
 
 class Ragged:
@@ -131,16 +131,10 @@ class Storage(NamedTuple):
 
     def describe_space(self) -> str:
         """Describes the space of observations and actions, and which parts of the truth are known."""
-        dtype = self.observations.values.dtype
-        match self.observations.values.shape[1:]:
-            case ():
-                observations = "symbols"
-            case (0,):
-                observations = "no states"
-            case (width,):
-                observations = f"vector of {width} {dtype}"
-            case shape:
-                observations = f"grid {'x'.join(map(str, shape))} {dtype}"
+        values = self.observations.values
+        shape, kind = values.shape[1:], "vector of" if values.ndim == 2 else "grid"
+        special = {(): "symbols", (0,): "no states"}
+        observations = special.get(shape, f"{kind} {'x'.join(map(str, shape))} {values.dtype}")
         actions = f"continuous actions of width {self.actions.values.shape[-1]}"
         if self.num_actions is not None:
             actions = _count(self.num_actions, "discrete action")

@@ -27,9 +27,9 @@ class CountWarning(CompileWarning):
 
 def counts_from_labels(demos: Demonstrations) -> NDArray[np.int64]:
     """Returns the number of segments of each demonstration that its labels list, or `UNKNOWN`."""
-    if demos.labels is None or demos.labels.segment_codes is None:
-        return np.full(len(demos), UNKNOWN)
-    return np.array([len(codes) or UNKNOWN for codes in demos.labels.segment_codes])
+    listed = demos.storage.label_segments
+    counts = np.zeros(len(demos), np.int64) if listed is None else listed.counts.astype(np.int64)
+    return np.where(counts == 0, UNKNOWN, counts)
 
 
 def summarise_counts(demos: Demonstrations, config: Config) -> SegmentCounts:
@@ -50,11 +50,6 @@ def attach_counts(
     config = Config.given(config, settings | {"num_segments": None})
     if not isinstance(demos, Demonstrations):
         raise DemonstrationError("num_segments is a list, and a world makes new demonstrations: use one number.")
-    if config.inference == "relaxed" and has_unknown(counts):
-        raise DemonstrationError(
-            f"num_segments has None at place {list(counts).index(None)}: relaxed inference needs the number "
-            'of each demonstration; exact inference does not (inference="exact").'
-        )
     return with_counts(demos, counts, some_empty=config.inference == "relaxed"), config
 
 
@@ -95,7 +90,8 @@ def broadcast_counts(
         short = int(np.argmax(counts > demos.lengths))
         raise DemonstrationError(
             f"Demonstration {short} has {demos.lengths[short]} steps, too few for {counts[short]} segments: "
-            f"lower num_segments, give a list with one for each demonstration, or {without_short(counts[short])}."
+            "lower num_segments, give a list with one for each demonstration, or leave out what is too short: "
+            f"demos[demos.lengths >= {counts[short]}]."
         )
     return np.where(is_unknown, UNKNOWN, counts)
 
@@ -124,11 +120,6 @@ def has_unknown(num_segments: Any) -> bool:
 def _is_list(counts: Any) -> TypeGuard[Sequence[Any]]:
     is_sequence = isinstance(counts, Sequence) and not isinstance(counts, str)
     return is_sequence or (isinstance(counts, np.ndarray) and counts.ndim > 0)
-
-
-def without_short(num_segments: int | np.integer) -> str:
-    """Describes how to leave out demonstrations that have fewer steps than segments."""
-    return f"leave out what is too short: demos[demos.lengths >= {num_segments}]"
 
 
 def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:

@@ -140,8 +140,7 @@ def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.f
 
 def check_observation(observation: Any, space: Space) -> jax.Array:
     """Returns one observation of the space as an array; refuses anything else."""
-    symbols = space.num_symbols if space.observation_kind == "symbol" else None
-    return _check(observation, "observation", space.observation_shape, symbols)
+    return _check(observation, "observation", space.observation_shape, space.num_symbols or None)
 
 
 def check_action(action: Any, space: Space) -> jax.Array:

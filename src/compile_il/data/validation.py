@@ -89,7 +89,14 @@ def check_packed(frames: Any | None, actions: Any, lengths: Any, num_actions: in
                 stacklevel=3,  # where somebody called a method of Demonstrations
             )
         actions = actions[:, None]
-    return Storage(observations, _check_continuous(Ragged(actions, lengths), num_actions))
+    if num_actions is not None:
+        raise DemonstrationError(
+            f"num_actions is {num_actions}, but the actions are {actions.dtype}; "
+            "cast them to integers if they are discrete, else leave num_actions out."
+        )
+    if actions.ndim != 2 or actions.shape[1] == 0:
+        raise DemonstrationError(f"Each action has shape {actions.shape[1:]}; reshape to (A,), with A at least 1.")
+    return Storage(observations, _to_float32(Ragged(actions, lengths), "action"))
 
 
 def _check_lengths(lengths: np.ndarray) -> None:
@@ -128,18 +135,6 @@ def _check_observations(observations: Ragged) -> Ragged:
     if kind == "grid" and integers and values.min() >= 0 and values.max() <= 255:
         return _cast(observations, np.uint8)
     return _to_float32(observations, "observation")
-
-
-def _check_continuous(actions: Ragged, num_actions: int | None) -> Ragged:
-    shape = actions.values.shape[1:]
-    if num_actions is not None:
-        raise DemonstrationError(
-            f"num_actions is {num_actions}, but the actions are {actions.values.dtype}; "
-            "cast them to integers if they are discrete, else leave num_actions out."
-        )
-    if len(shape) != 1 or shape[0] == 0:
-        raise DemonstrationError(f"Each action has shape {shape}; reshape to (A,), with A at least 1.")
-    return _to_float32(actions, "action")
 
 
 def _check_discrete(actions: Ragged, num_actions: int | None) -> tuple[Ragged, int]:
@@ -185,22 +180,20 @@ def _to_float32(ragged: Ragged, what: str) -> Ragged:
 
 
 def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
-    """Refuses columns far from zero whose differences float32 loses, such as times since 1970; images as a whole.
+    """Refuses columns far from zero, not constant, whose differences float32 loses, such as times since 1970.
 
-    Constant columns are not among them.
+    All pixels of images are one column: of some of them, only the noise differs.
     """
-    is_table = values.ndim == 2
-    table = values if is_table else values.reshape(-1, 1)
+    table = values if values.ndim == 2 else values.reshape(-1, 1)
     rounding = np.abs(table - rounded.reshape(table.shape)).max(axis=0)
     spread, largest = table.std(axis=0, dtype=np.float64), np.abs(table.astype(np.float64)).max(axis=0)
     lost = (LEAST_STEPS * rounding > spread) & (spread > CONSTANT * largest)
     if lost.any():
         column = int(np.argmax(lost))
-        which = f"Column {column} of the {what}s" if is_table else f"Each of the {what}s"
         raise DemonstrationError(
-            f"{which} cannot be kept in float32: around {table[:, column].mean():.3g}, a standard deviation of "
-            f"{spread[column]:.2g} is lost in the rounding; subtract the mean (or the first value) before, or leave "
-            "it out. Cast to float32 if the digits do not matter."
+            f"Column {column} of the {what}s cannot be kept in float32: around {table[:, column].mean():.3g}, a "
+            f"standard deviation of {spread[column]:.2g} is lost in the rounding; subtract the mean (or the first value) "
+            "before, or leave it out. Cast to float32 if the digits do not matter."
         )
 
 

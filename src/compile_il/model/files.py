@@ -51,7 +51,7 @@ def load(folder: str | os.PathLike[str]) -> Model:
     place = _model_folder(Path(folder))
     description, arrays = load_arrays(place, FORMAT)
     try:
-        config, resolved = (Config.from_json(description[name]) for name in ("settings", "resolved"))
+        config, resolved = (Config().changed(description[name]) for name in ("settings", "resolved"))
         rate, world, space = float(description["duration_rate"]), description["world"], Space(**description["space"])
         space = dataclasses.replace(space, observation_shape=tuple(space.observation_shape))
         make = engine_of(resolved).make_skills

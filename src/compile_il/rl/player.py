@@ -183,7 +183,7 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
     description, arrays = load_arrays(place, FORMAT)
     try:
         config, options, shapes = (description[name] for name in ("settings", "world", "shapes"))
-        config = AgentConfig.from_json(config)
+        config = AgentConfig().changed(config)
         world = None if options is None else cast(TaskWorld, make_world(options["name"], **options["options"]))
         model = None if config.agent == "low-level" else model_files.load(Path(folder) / SKILLS_FOLDER)
         if world is not None:

@@ -114,7 +114,7 @@ def _check_same(path: Path, config: Any, data: str) -> None:
         started = json.loads(path.read_bytes())
         if started.pop("sha256") != checksum(started):
             raise ValueError("its checksum is another one")
-        before = type(config).from_json(started["settings"])
+        before = config.changed(started["settings"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} is damaged: copy the folder again, or start anew in another one.") from error
     run = f"The run in {path.parent}"

@@ -13,9 +13,9 @@ from compile_il.config import NO_COUNTS, Config, ConfigError, SegmentCounts
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.files import checksum
-from compile_il.data.labels import check_codes, describe_codes
+from compile_il.data.labels import check_codes
 from compile_il.data.ragged import Ragged
-from compile_il.data.segment_counts import counts_from_labels, summarise_counts, without_short
+from compile_il.data.segment_counts import counts_from_labels, summarise_counts
 from compile_il.data.spaces import Space, check_numbering, space_of
 from compile_il.inference.engines import engine_of
 from compile_il.inference.exact.engine import feasible
@@ -134,12 +134,8 @@ def _check_supervision(world: World, sample: Demonstrations, config: Config) -> 
         raise DemonstrationError(
             f"The world's lists have {world.num_tasks} tasks, and {name} is {most}: make it {world.num_tasks}."
         )
-    last = max((int(codes.max(initial=-1)) for codes in sample.truth.codes or ()), default=0)
-    if "z" in config.supervision and last >= config.num_codes:
-        raise DemonstrationError(
-            f"The world's labels have codes up to {last}, and there are {describe_codes(config, last)}, or take "
-            "supervision of codes away."
-        )
+    if "z" in config.supervision:
+        check_codes(sample.with_labels(segment_codes=sample.truth.codes).labels, config)
 
 
 def _check_lengths(demos: Demonstrations, config: Config, *, without: str) -> None:
@@ -163,7 +159,7 @@ def _check_lengths(demos: Demonstrations, config: Config, *, without: str) -> No
 def _check_labels(demos: Demonstrations, config: Config, counts: SegmentCounts) -> None:
     """Refuses demonstrations without a segmentation that the settings and their labels allow."""
     most = config.num_segments or config.max_segments
-    _check_lengths(demos, config, without=f", or a list with one for each demonstration; or {without_short(most)}")
+    _check_lengths(demos, config, without=", or a list with one for each demonstration; or leave out what is too short")
     if demos.labels is None:
         return
     engine = engine_of(config)
