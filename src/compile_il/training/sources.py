@@ -159,7 +159,8 @@ def _check_lengths(demos: Demonstrations, config: Config, *, without: str) -> No
 def _check_labels(demos: Demonstrations, config: Config, counts: SegmentCounts) -> None:
     """Refuses demonstrations without a segmentation that the settings and their labels allow."""
     most = config.num_segments or config.max_segments
-    _check_lengths(demos, config, without=", or a list with one for each demonstration; or leave out what is too short")
+    shorter = f"leave out what is too short: demos[demos.lengths >= {most}]"
+    _check_lengths(demos, config, without=f", or a list with one for each demonstration; or {shorter}")
     if demos.labels is None:
         return
     engine = engine_of(config)
