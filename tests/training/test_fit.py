@@ -359,7 +359,7 @@ def test_labels_that_together_leave_nothing(settings: dict[str, Any], labels: di
     ("settings", "message"),
     [
         ({"num_segments": 3, "longest_segment": 2}, r"has \d+ steps, more than 3 segments of up to 2: raise longest"),
-        ({"num_segments": None, "max_segments": 2, "supervision": "b"}, r"have 3 tasks, and max_segments is 2: make it 3"),
+        ({"num_segments": None, "max_segments": 2, "supervision": "b"}, "3 tasks, and max_segments is 2: make it 3"),
         (
             {"inference": "relaxed", "supervision": "z", "num_skills": 2},
             r"name skill 4, and there are 2 skills: raise num_skills to at least 5",

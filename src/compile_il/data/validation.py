@@ -192,8 +192,8 @@ def _refuse_lost(values: np.ndarray, rounded: np.ndarray, what: str) -> None:
         column = int(np.argmax(lost))
         raise DemonstrationError(
             f"Column {column} of the {what}s cannot be kept in float32: around {table[:, column].mean():.3g}, a "
-            f"standard deviation of {spread[column]:.2g} is lost in the rounding; subtract the mean (or the first value) "
-            "before, or leave it out. Cast to float32 if the digits do not matter."
+            f"standard deviation of {spread[column]:.2g} is lost in the rounding; subtract the mean (or the first "
+            "value) before, or leave it out. Cast to float32 if the digits do not matter."
         )
 
 
