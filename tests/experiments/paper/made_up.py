@@ -1,4 +1,4 @@
-"""Result files that no run has made, small enough to reckon with by hand."""
+"""Result files that no run has made, small enough for sums by hand."""
 
 import json
 from pathlib import Path

@@ -71,7 +71,7 @@ def scores_of_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """The result of a study that nobody has interrupted."""
+    """The result of a study without interruptions."""
     return functools.cache(lambda name: reproduce(name, tmp_path_factory.mktemp(name)))
 
 
@@ -79,7 +79,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dic
 def test_interruptions_before_every_renaming_change_nothing(
     name: str, undisturbed: Callable[[str], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each file is written beside its place; each time one is to take it for the first time, somebody interrupts."""
+    """Each file is written beside its place; the first time that one is to take it, an interruption comes."""
     whole, replace, met = undisturbed(name), Path.replace, list[Path]()
 
     def interrupted(self: Path, target: Path) -> Path:

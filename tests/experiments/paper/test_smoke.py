@@ -63,7 +63,7 @@ def kinds_of(part: Part) -> set[str]:
     config = part.config
     kinds = {
         "exact" if config.inference == "exact" else f"relaxed {config.codes}": True,
-        f"told {config.supervision}": True,
+        f"labels {config.supervision}": True,
         "effects": config.effects,
         "number of segments unknown": config.num_segments is None,
         "as trained": part.as_trained,
