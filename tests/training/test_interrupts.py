@@ -1,4 +1,4 @@
-"""A polite stop: signals are noted, a second one is obeyed at once, and what is being saved is saved."""
+"""A polite stop: signals are noted, and a second one is obeyed at once."""
 
 import signal
 import threading
@@ -40,18 +40,6 @@ def test_work_inside_may_ask() -> None:
             assert not stop_is_requested()
         assert stop_is_requested()
     assert not stop_is_requested()
-
-
-def test_saving_is_not_interrupted() -> None:
-    with StopRequest() as request:
-        with request.unbroken():
-            for _ in range(3):
-                signal.raise_signal(signal.SIGINT)
-            saved = True
-        assert saved
-        assert request.requested
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
 
 
 def test_ignored_signals_stay_ignored() -> None:

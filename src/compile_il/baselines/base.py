@@ -83,9 +83,6 @@ class Choice(NamedTuple):
     f1: float
     """F1 of boundaries on the validation levels, between 0 and 1."""
 
-    def __repr__(self) -> str:
-        return f"Choice({self.baseline}, F1 {100 * self.f1:.1f} %)"
-
 
 def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: Demonstrations) -> Choice:
     """Fits each candidate, and keeps the first with the best F1 of boundaries where their true number is given.

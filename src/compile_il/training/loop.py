@@ -5,8 +5,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType
 from typing import Generic, Self, TypeVar
 
@@ -59,7 +59,6 @@ class StopRequest(ExitStack):
     """
 
     requested = False
-    _unbroken = False
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -71,18 +70,9 @@ class StopRequest(ExitStack):
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        first, self.requested = not self.requested, True
-        if not first and not self._unbroken:
+        if self.requested:
             raise KeyboardInterrupt
-
-    @contextmanager
-    def unbroken(self) -> Iterator[None]:
-        """Holds a second Ctrl-C back inside the block, for writing what must not be lost; keep it short."""
-        self._unbroken = True
-        try:
-            yield
-        finally:
-            self._unbroken = False
+        self.requested = True
 
 
 def stop_is_requested() -> bool:
@@ -144,9 +134,8 @@ class TrainingLoop(Generic[State]):
             result = choose(self.state)
         except TrainingError as error:
             raise stopped or error from None
-        if save is not None and self.request is not None and self.outputs is not None:
-            with self.request.unbroken():
-                save(result, self.iteration)
+        if save is not None and self.outputs is not None:
+            save(result, self.iteration)
         if stopped or (self.request is not None and self.request.requested):  # in the last iteration, too late to stop
             raise Stopped(self.iteration, total, usable=save is not None)
         return result
@@ -165,9 +154,8 @@ class TrainingLoop(Generic[State]):
             raise Stopped(self.iteration, total)
 
     def _save(self) -> None:
-        if self.outputs is not None and self.request is not None:
-            with self.request.unbroken():
-                self.outputs.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
+        if self.outputs is not None:
+            self.outputs.checkpoints.save(Checkpoint(self.state, self.iteration, self.seconds))
             self._saved = time.monotonic()
 
 
