@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compile_il.worlds import bitboard as boards
-from tests.twins.grid_twin import DIRECTIONS, distances, neighbour
+from tests.twins.grid_twin import distances, neighbour
 
 SIZE = 6
 cells = st.tuples(st.integers(1, SIZE - 2), st.integers(1, SIZE - 2))
@@ -72,7 +72,6 @@ def test_flow_follows_the_first_shortest_path(
         any_open = [d for d in range(4) if distance == 0 and neighbour(cell, d) in far]
         expected = (nearer or other_goal or any_open or [0])[0]
         assert int(flow.at(jnp.array(cell[0] * SIZE + cell[1]))) == expected
-    assert len(DIRECTIONS) == boards.NUM_DIRECTIONS
 
 
 @given(cells, cell_sets)

@@ -68,7 +68,7 @@ def test_numbers_of_the_wrong_kind(options: dict[str, object], message: str) -> 
 def test_unknown_world_and_option() -> None:
     with pytest.raises(WorldError, match="no world 'grid-pick'; did you mean 'grid-pickup'"):
         cil.demonstrate("grid-pick", num_demos=1)
-    with pytest.raises(WorldError, match="Choose one of: grid-pickup, grid-visit, reacher, symbols"):
+    with pytest.raises(WorldError, match="There are: grid-pickup, grid-visit, reacher, symbols"):
         make_world("chess")
     with pytest.raises(WorldError, match="World 'reacher' has no option 'num_objects'"):
         cil.demonstrate("reacher", num_demos=1, num_objects=3)

@@ -38,31 +38,28 @@ WORLDS: dict[str, GridWorld | ReacherWorld | SymbolsWorld] = {
 def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsWorld:
     """Makes a world by its name, with options changed: `make_world("grid-pickup", num_tasks=5)`.
 
-    A list that is longer than usual brings the things that it takes, unless their number is an option too.
+    A longer task list raises the number of objects or targets where needed, unless that is an option too.
     """
     if name not in WORLDS:
-        raise WorldError(
-            f"There is no world {name!r}{_suggest(name, list(WORLDS))} Choose one of: {', '.join(WORLDS)}."
-        )
+        raise WorldError(f"There is no world {name!r}{_suggest(name, list(WORLDS))} There are: {', '.join(WORLDS)}.")
     world = WORLDS[name]
     names = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
     for option in options:
         if option not in names:
-            raise WorldError(
-                f"World {name!r} has no option {option!r}{_suggest(option, names)} It has: {', '.join(names)}."
-            )
+            hint = f"{_suggest(option, names)} It has: {', '.join(names)}."
+            raise WorldError(f"World {name!r} has no option {option!r}{hint}")
     if "num_tasks" in options:
-        options = _things_for(world, options["num_tasks"]) | options
+        options = _enough_things(world, options["num_tasks"]) | options
     return dataclasses.replace(world, **options)
 
 
 def with_num_tasks(world: AnyWorld, num_tasks: int) -> AnyWorld:
-    """Returns the same world with lists of `num_tasks` tasks, and with at least as many things as these take."""
-    return dataclasses.replace(world, num_tasks=num_tasks, **_things_for(world, num_tasks))  # type: ignore[type-var]
+    """Returns the same world with lists of `num_tasks` tasks, and with enough objects or targets for them."""
+    return dataclasses.replace(world, num_tasks=num_tasks, **_enough_things(world, num_tasks))  # type: ignore[type-var]
 
 
-def _things_for(world: World, num_tasks: int) -> dict[str, int]:
-    """Returns options that give a world at least as many things as tasks, where each can serve only one task."""
+def _enough_things(world: World, num_tasks: int) -> dict[str, int]:
+    """Returns options that give a world enough objects or targets, where each can serve only one task."""
     check_whole("num_tasks", num_tasks)
     if isinstance(world, GridWorld) and world.kind == "pickup":
         return {"num_objects": max(world.num_objects, num_tasks)}

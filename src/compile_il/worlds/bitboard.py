@@ -1,7 +1,7 @@
-"""Stores sets of grid cells as bits, one machine word a row, so that a breadth-first wave is a handful of shifts.
+"""Stores sets of grid cells as bits, one machine word a row, so that a step of breadth-first search is a few shifts.
 
-Bit c of word r says whether cell (r, c) is in the set. A 10x10 grid is ten words instead of a hundred booleans, which
-makes the expert's planning cheap enough to run for every fresh demonstration of a training batch.
+Bit c of word r says whether cell (r, c) is in the set. So the expert's planning is cheap enough to run for every fresh
+demonstration of a training batch.
 """
 
 from typing import NamedTuple
@@ -13,9 +13,6 @@ from jaxtyping import Array, Bool, Int, UInt32
 Board = UInt32[Array, " size"]
 MAX_SIZE = 32
 """Largest number of cells along a side: a row has to fit into one 32-bit word."""
-
-NUM_DIRECTIONS = 4
-"""Number of directions: north, east, south, west, which is the order of actions and of breaking ties."""
 
 
 def from_cells(dense: Bool[Array, "size size"]) -> Board:

@@ -1,7 +1,7 @@
 """Makes expert demonstrations of worlds: data sets in memory, and fresh batches on the device.
 
-Episode i of a seed is drawn with its own key, `fold_in(seed, i)`, and always in the same slot of a chunk of fixed size,
-by the same compiled program. So the same seed gives the same bytes, however many demonstrations are asked for.
+Episode i of a seed has its own key, `fold_in(seed, i)`, and the same place in a chunk of fixed size, which one compiled
+program draws. So the same seed gives the same bytes, whatever the number of demonstrations.
 """
 
 import functools
@@ -22,12 +22,12 @@ from compile_il.data.ragged import Ragged
 from compile_il.worlds import make_world
 from compile_il.worlds.world import ActingWorld, Episode, World, WorldError, check, check_whole, key_of
 
-# Large enough to keep each device busy, small enough to stay in its cache; part of what fixes the bytes of a seed.
+# Large enough to keep each device busy, small enough to stay in its cache; the bytes of a seed depend on them.
 CPU_CHUNK, ACCELERATOR_CHUNK = 1024, 16384
 CPU_FRAMES, ACCELERATOR_FRAMES = 4096, 131072
 """Number of frames drawn in one call, on CPUs and on accelerators."""
 NUM_WORKERS = 3
-"""Number of chunks made at once; most of a chunk's work leaves all cores but one idle."""
+"""Number of chunks made at once, as most of a chunk's work uses one core."""
 
 SupervisionKind = Literal["none", "b", "z", "bz"]
 """Labels of fresh demonstrations: none, boundaries, codes, or both."""
@@ -44,15 +44,15 @@ def demonstrate(
     on_progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Demonstrations:
-    """Makes expert demonstrations on random levels, with the truth about their segments.
+    """Makes expert demonstrations on random levels, with their true segments.
 
     Args:
       world: the name of a world (`"grid-pickup"`, `"grid-visit"`, `"reacher"`, `"symbols"`), or a world itself.
-      num_demos: how many demonstrations to make.
+      num_demos: number of demonstrations.
       num_tasks: length of each task list; the world's default (3) if None.
       seed: the same seed gives the same bytes on the same kind of device; the first demonstrations of a larger
         `num_demos` are those of a smaller one.
-      max_steps: demonstrations are cut here; the world's default if None (grid 200, reacher 100).
+      max_steps: most steps of a demonstration; the world's default if None (grid 200, reacher 100).
       on_progress: called with the number of demonstrations made so far.
       **options: further options of the named world, such as `num_objects=8`.
 
@@ -127,7 +127,7 @@ def _draw_frames(world: World, episodes: Episode, lengths: np.ndarray) -> Iterat
 
 
 def _extend(frames: np.ndarray | None, parts: list[np.ndarray]) -> np.ndarray:
-    """Copies parts behind the frames, growing their array in place: most bytes are frames, never held twice."""
+    """Appends parts to the frames, whose array grows in place, so that memory never holds all frames twice."""
     grown = np.empty_like(parts[0][:0]) if frames is None else frames
     used = len(grown)
     grown.resize((used + sum(map(len, parts)), *grown.shape[1:]), refcheck=False)
@@ -144,7 +144,7 @@ def draw_episodes(world: World, key: Array, first: int | Int[Array, ""], num_epi
 
 @functools.partial(jax.jit, static_argnames=("world", "num_levels"))
 def draw_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
-    """Draws the levels on which the first demonstrations of a key take place."""
+    """Draws the levels of the first demonstrations of a key."""
     return jax.vmap(lambda index: world.level(jax.random.fold_in(key, index)))(jnp.arange(num_levels, dtype=jnp.uint32))
 
 
@@ -152,7 +152,7 @@ def draw_levels(world: ActingWorld, key: Array, num_levels: int) -> Any:
 def observe_frames(
     world: World, episodes: Episode, episode_index: Int[Array, " F"], time: Int[Array, " F"]
 ) -> Shaped[Array, "F ..."]:
-    """Returns the observation at each given (episode, time); only frames that exist need be drawn."""
+    """Returns the observation at each given (episode, time)."""
 
     def observe(index: Int[Array, ""], t: Int[Array, ""]) -> Shaped[Array, "..."]:
         level = jax.tree.map(lambda leaf: leaf[index], episodes.level)

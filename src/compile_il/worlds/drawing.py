@@ -1,10 +1,11 @@
-"""Draws the worlds, from observations alone: as text for terminals and tests, and with matplotlib as images.
+"""Draws observations of the worlds, as text for terminals and tests, and with matplotlib as images.
 
 Matplotlib is imported inside the functions: worlds are stepped far more often than drawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,6 @@ from compile_il.worlds.reacher import LINK_LENGTH, TARGET_RADIUS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 WALL_LETTER, FLOOR_LETTER, PLAYER_LETTER = "#", ".", "@"
 OBJECT_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -23,23 +23,11 @@ FLOOR, CHECK, WALL, WALL_EDGE = "#f6f3ec", "#efeadf", "#3d4756", "#2a323e"
 INK, WHITE, PLAYER = "#1f2733", "#ffffff", "#ffffff"
 PATH_COLORS = ("#1971c2", "#e8590c", "#2f9e44", "#9c36b5", "#c2255c", "#0b7285", "#5f3dc4", "#846358")
 """Colours of segments or skills along a path, used in turn."""
-COLORS = (
-    "#e03e52",  # heart
-    "#2b8a3e",  # tree
-    "#f2b705",  # star
-    "#1098ad",  # gem
-    "#6741d9",  # moon
-    "#c2740c",  # bell
-    "#1c7ed6",  # drop
-    "#d6336c",  # flag
-    "#5c677d",  # key
-    "#fd7e14",  # sun
-)
-"""Colours of the types of objects and targets, used in turn."""
+COLORS = ("#e03e52", "#2b8a3e", "#f2b705", "#1098ad", "#6741d9", "#c2740c", "#1c7ed6", "#d6336c", "#5c677d", "#fd7e14")
+"""Colours of the types of objects (in the order of `grid.OBJECT_NAMES`) and targets, used in turn."""
 
 _PLOT_ROWS, _PLOT_COLUMNS = 21, 43
 _REACH = 2 * LINK_LENGTH
-_IMAGE_INCHES, _IMAGE_DPI = 4.0, 120
 
 
 def grid_text(observation: NDArray[np.uint8]) -> str:
@@ -96,28 +84,20 @@ def _targets(observation: NDArray[np.float32]) -> list[tuple[int, float, float, 
 
 def grid_image(observations: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Draws the last observation of a grid with the path so far, as red, green and blue bytes."""
-    figure, axes = _new_figure()
-    draw_grid(axes, observations[-1], path=player_cells(observations))
-    return _pixels(figure)
+    return _render(lambda axes: draw_grid(axes, observations[-1], path=player_cells(observations)))
 
 
 def reacher_image(observations: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Draws the last observation of the arm with the trail of its tip, as red, green and blue bytes."""
-    figure, axes = _new_figure()
-    draw_reacher(axes, observations[-1], trail=fingertips(observations))
-    return _pixels(figure)
+    return _render(lambda axes: draw_reacher(axes, observations[-1], trail=fingertips(observations)))
 
 
-def _new_figure() -> tuple[Figure, Axes]:
+def _render(draw: Callable[[Axes], None]) -> NDArray[np.uint8]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_IMAGE_INCHES, _IMAGE_INCHES), dpi=_IMAGE_DPI, facecolor=WHITE)
-    return figure, figure.add_axes((0.0, 0.0, 1.0, 1.0))
-
-
-def _pixels(figure: Figure) -> NDArray[np.uint8]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
+    figure = Figure(figsize=(4.0, 4.0), dpi=120, facecolor=WHITE)
+    draw(figure.add_axes((0.0, 0.0, 1.0, 1.0)))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
@@ -164,7 +144,7 @@ def _draw_object(axes: Axes, x: float, y: float, kind: int) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    # A closed path has one point more, which is not looked at.
+    # A closed path has one point more, which matplotlib ignores.
     outlines = [np.concatenate([outline, outline[:1]]) for outline in GLYPHS[kind % len(GLYPHS)]]
     parts = [Path(0.32 * outline * (1, -1) + (x, y), closed=True) for outline in outlines]
     shape = Path.make_compound_path(*parts)
@@ -174,10 +154,9 @@ def _draw_object(axes: Axes, x: float, y: float, kind: int) -> None:
 
 
 def _lanes(path: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Returns a small shift of each point of a path, which stays readable where it returns over its own cells."""
-    cells = list(map(tuple, path.tolist()))
+    """Returns a small shift of each point of a path, so that a path that crosses itself stays readable."""
+    cells, lanes = list(map(tuple, path.tolist())), []
     visits: dict[tuple[int, ...], int] = {}
-    lanes = []
     for cell, previous in zip(cells, [None, *cells], strict=False):
         visits[cell] = visits.get(cell, -1) + (cell != previous)
         lanes.append(0.13 * min(visits[cell], 2))
@@ -206,8 +185,7 @@ def draw_reacher(
     line.set(solid_capstyle="round", solid_joinstyle="round")
     axes.plot(*arm[:2].T, "o", color=WHITE, markersize=4.5, zorder=5)
     axes.add_patch(Circle((arm[2, 0], arm[2, 1]), 0.009, facecolor=PLAYER, edgecolor=INK, linewidth=1.6, zorder=6))
-    limit = 1.04 * _REACH
-    _frame(axes, (-limit, limit), (-limit, limit))
+    _frame(axes, (-1.04 * _REACH, 1.04 * _REACH), (-1.04 * _REACH, 1.04 * _REACH))
 
 
 def draw_path(axes: Axes, points: NDArray[np.floating], segments: NDArray[np.int64] | None, width: float) -> None:

@@ -1,9 +1,8 @@
 """Implements the paper's grid world: walls, objects, a player, and lists of things to visit or to pick up.
 
 Section "Multi-task environments" and appendix "Environment implementation details" of the paper; the rules in full,
-with what the paper leaves open, are in `docs/worlds.md`. In `GridWindowWorld` the player sees the cells around it and
-not the whole board, which the paper leaves for future work; levels, rules and expert are the same, so that the cost of
-not seeing can be measured.
+with what the paper leaves open, are in `docs/worlds.md`. In `GridWindowWorld` the player sees only the cells around it,
+which the paper leaves for future work; levels, rules and expert are the same.
 """
 
 import dataclasses
@@ -19,7 +18,8 @@ from compile_il.worlds.world import Episode, Reward, Step, check, check_options,
 
 Kind = Literal["pickup", "visit"]
 
-NUM_MOVES = boards.NUM_DIRECTIONS
+NUM_MOVES = 4
+"""Number of directions: north, east, south, west, in the order of actions and of breaking ties."""
 NUM_RL_STEPS = 50
 """Steps after which the paper cuts an episode of reinforcement learning."""
 MAX_TYPES = 26

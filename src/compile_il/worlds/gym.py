@@ -1,7 +1,7 @@
 """Offers the worlds as Gymnasium environments: `CompILE/GridPickup-v0`, `CompILE/GridVisit-v0`, `CompILE/Reacher-v0`.
 
-Seen through a window, the grid world is `CompILE/GridPickupWindow-v0` and `CompILE/GridVisitWindow-v0`.
-Every rule is in the world's pure functions; one episode at a time is stepped on the CPU.
+With a window, the grid world is `CompILE/GridPickupWindow-v0` and `CompILE/GridVisitWindow-v0`. All rules are in the
+pure functions of the worlds.
 """
 
 import abc
@@ -43,7 +43,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
     """State of the current episode; with the level, all that the functions of `world` need."""
     task_names: ClassVar[tuple[str, ...]]
     _text: ClassVar[Any]
-    """Static method that writes an observation as text; `_image` draws all of an episode so far."""
+    """Static method that writes an observation as text; `_image` draws all observations of an episode so far."""
     _image: ClassVar[Any]
 
     def __init__(self, render_mode: RenderMode | None) -> None:
@@ -74,9 +74,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
             else:
                 self.level = _draw_level(self.world, self.np_random.integers(2**32, dtype=np.uint32))
             self.state, observation = _start(self.world, self.level)
-        self._plan = None
-        self._frames = [np.asarray(observation)]
-        self._running = True
+        self._plan, self._frames, self._running = None, [np.asarray(observation)], True
         return self._frames[-1].copy(), self._info()
 
     def step(self, action: Action) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -87,7 +85,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
             step, observation = self._move(self._check_action(action))
         self.state = step.state
         if self.render_mode != "rgb_array":
-            self._frames.clear()  # only images show the path; without them the last frame is enough
+            self._frames.clear()  # only images show the path
         self._frames.append(np.asarray(observation))
         terminated, truncated = bool(step.terminated), bool(step.truncated)
         self._running = not (terminated or truncated)
@@ -127,12 +125,9 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
     def __init__(self, render_mode: RenderMode | None = None, **options: Any) -> None:
         super().__init__(render_mode)
         make = GridWindowWorld if "window" in options else GridWorld
-        self._set_world(make(**{"max_steps": NUM_RL_STEPS} | options))
-
-    def _set_world(self, world: GridWorld) -> None:
-        self.world = world
-        self.observation_space = spaces.Box(0, 1, _observation_shape(world), np.uint8)
-        self.action_space = spaces.Discrete(world.num_actions)
+        self.world = options.pop("world", None) or make(**{"max_steps": NUM_RL_STEPS} | options)
+        self.observation_space = spaces.Box(0, 1, _observation_shape(self.world), np.uint8)
+        self.action_space = spaces.Discrete(self.world.num_actions)
 
     def _check_action(self, action: Any) -> NDArray[Any]:
         chosen = np.asarray(action)
@@ -145,9 +140,7 @@ def env_of(world: Any, render_mode: RenderMode | None = None) -> GridEnv:
     """Makes a Gymnasium environment of a grid world, which may be of a class of your own."""
     if not isinstance(world, GridWorld):
         raise WorldError(f"{world!r} is not a grid world: make an environment of your own for it.")
-    env = GridEnv(render_mode=render_mode)
-    env._set_world(world)
-    return env
+    return GridEnv(render_mode, world=world)
 
 
 class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
@@ -168,7 +161,7 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
         self.action_space = spaces.Box(-MAX_SPEED, MAX_SPEED, (2,), np.float32)
 
     def _check_action(self, action: Any) -> NDArray[Any]:
-        # The world clips speeds that are too high, so only what is no pair of numbers is refused.
+        # The world clips speeds that are too high.
         speeds = np.asarray(action, np.float32)
         if speeds.shape != (2,) or not np.isfinite(speeds).all():
             raise ValueError(f"Action {action!r} is not a pair of angular velocities.")
@@ -178,8 +171,8 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
 class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Wrapper with observations {"observation": ..., "task": the current task, one-hot over types; zeros once done}.
 
-    Other libraries learn from observations, not `info`. `gymnasium.wrappers.FlattenObservation` makes one vector of
-    both. It wraps one of this package's worlds, or a wrapper of one, such as `compile_il.rl.skill_env.SkillEnv`.
+    It wraps one of this package's worlds, or a wrapper of one, such as `compile_il.rl.skill_env.SkillEnv`.
+    `gymnasium.wrappers.FlattenObservation` makes one vector of both.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]):
@@ -200,7 +193,7 @@ class ShowTask(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def _on_cpu() -> AbstractContextManager[Any]:
-    """Lets JAX compute on the CPU, as one step of one episode is far too small to send to an accelerator."""
+    """Lets JAX compute on the CPU, as one step is far too small to send to an accelerator."""
     try:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
     except RuntimeError:  # JAX was set to use an accelerator and nothing else
@@ -222,12 +215,12 @@ def _step(world: ActingWorld, level: Any, state: Any, action: Array) -> tuple[St
 
 @functools.cache
 def _observation_shape(world: ActingWorld) -> tuple[int, ...]:
-    """Returns the shape of a world's observations; tracing takes a while, and vector environments hold many alike."""
+    """Returns the shape of a world's observations; cached, as vector environments hold many of the same world."""
     return tuple(jax.eval_shape(lambda seed: _start(world, _draw_level(world, seed))[1], np.uint32(0)).shape)
 
 
 def _check_level(world: ActingWorld, level: Any) -> Any:
-    """Returns a level as arrays; refuses one of another world or of other options, which would be misread."""
+    """Returns a level as arrays; refuses one of another world or of other options."""
     expected = jax.eval_shape(world.level, key_of(0))
     if type(level) is not type(expected):
         raise WorldError(f"A level of this world is a {type(expected).__name__}, not a {type(level).__name__}.")
@@ -235,6 +228,6 @@ def _check_level(world: ActingWorld, level: Any) -> Any:
         if np.shape(given) != mine.shape:
             raise WorldError(
                 f"The level's {name} has shape {np.shape(given)}, and this world's levels have {mine.shape}: make the "
-                "environment with the options (num_tasks, num_objects, ...) that the level was made with."
+                "environment with the options (num_tasks, num_objects, ...) of the level."
             )
     return jax.tree.map(lambda given, mine: np.asarray(given, mine.dtype), level, expected)

@@ -11,11 +11,6 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 _NORTH, _EAST, _SOUTH, _WEST = range(4)
 _UNVISITED, _ROOT = 4, 5
-_ROW_OFFSET = (-1, 0, 1, 0)
-_COLUMN_OFFSET = (0, 1, 0, -1)
-
-# A number below 12 taken modulo 1, 2, 3 or 4 is uniform: the choice among any number of neighbours is unbiased.
-_FAIR_RANGE = 12
 
 
 def lattice_dim(size: int) -> int:
@@ -29,9 +24,10 @@ def spanning_tree(key: PRNGKeyArray, lattice: int) -> Int[Array, "lattice lattic
     num_cells = lattice * lattice
     start = jax.random.randint(start_key, (), 0, num_cells, jnp.int32)
     # The search crosses each of the num_cells - 1 passages once forwards and once back.
-    draws = jax.random.randint(choice_key, (2 * (num_cells - 1),), 0, _FAIR_RANGE, jnp.int32)
+    # A number below 12 modulo 1, 2, 3 or 4 is uniform, so that the choice among neighbours is unbiased.
+    draws = jax.random.randint(choice_key, (2 * (num_cells - 1),), 0, 12, jnp.int32)
     cells = jnp.arange(num_cells, dtype=jnp.int32)
-    row_offset, column_offset = jnp.array(_ROW_OFFSET, jnp.int32), jnp.array(_COLUMN_OFFSET, jnp.int32)
+    row_offset, column_offset = jnp.array([-1, 0, 1, 0], jnp.int32), jnp.array([0, 1, 0, -1], jnp.int32)
 
     def visit(carry: tuple[Array, Array], draw: Int[Array, ""]) -> tuple[tuple[Array, Array], None]:
         cell, parent = carry

@@ -17,10 +17,10 @@ from compile_il.worlds.world import Episode, Reward, Step, check, check_options,
 LINK_LENGTH = 0.12
 TARGET_RADIUS = 0.025
 TARGET_BELT = (0.05, 0.2)
-"""Least and greatest distance of a target's centre from the shoulder."""
+"""Smallest and largest distance of a target's centre from the shoulder."""
 TIME_STEP = 0.06
 MAX_SPEED = 3.0
-"""Greatest angular velocity of a joint, in rad/s. The paper gives none; at this one its episodes fit into 100 steps."""
+"""Largest angular velocity of a joint, in rad/s; not in the paper, whose episodes fit into 100 steps with this one."""
 ANGLE_GAIN, RADIUS_GAIN = 6.0, 40.0
 """Speeds of the expert for each unit of error: rad/s per rad of angle, and rad/s per unit of radius."""
 TARGET_NAMES = ("red", "green", "yellow", "teal", "violet", "brown", "blue", "pink", "grey", "orange")
@@ -110,7 +110,7 @@ class ReacherWorld:
         return self.arrive(level, state, state.angles + TIME_STEP * jnp.clip(action, -MAX_SPEED, MAX_SPEED))
 
     def arrive(self, level: ReacherLevel, state: ReacherState, angles: Float[Array, "2"]) -> Step:
-        """Ends a step after which the joints are at these angles: is the tip inside the current target?"""
+        """Ends a step with the joints at these angles, and checks whether the tip is inside the current target."""
         target = level.tasks[state.task_index]
         distance = jnp.linalg.norm(fingertip(angles) - level.targets[target])
         done = distance <= TARGET_RADIUS

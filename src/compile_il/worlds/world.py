@@ -1,4 +1,4 @@
-"""Defines worlds as pure functions of one episode, and the one loop in which their experts act.
+"""Defines the interface of worlds, as pure functions of one episode, and the loop in which experts act.
 
 A world is a frozen dataclass of options; its methods are pure JAX functions of ONE episode, so `jax.jit` can take the
 world as a static argument and `jax.vmap` makes a batch. A *level* is what stays fixed (walls, targets, the task
@@ -18,11 +18,11 @@ from compile_il.config import MAX_SEED, CompileError
 Reward = Literal["dense", "sparse"]
 
 KEY_KIND = "threefry2x32"
-"""Random generator of all keys; not JAX's global default, as a seed is to mean the same numbers everywhere."""
+"""Random generator of all keys, rather than JAX's global default, so that a seed means the same everywhere."""
 
 
 def key_of(seed: int | Integer[Array, ""]) -> PRNGKeyArray:
-    """Makes the random key of a seed, the same whatever JAX's default generator is; plain numbers are checked."""
+    """Makes the random key of a seed, independently of JAX's default generator; checks plain numbers."""
     if not isinstance(seed, jax.Array):
         check_whole("seed", seed)
         check(0 <= seed <= MAX_SEED, f"seed is {seed}", f"use a number from 0 to {MAX_SEED}")
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """One demonstration without its observations, padded to T steps, of which the first `length` are real."""
+    """One demonstration without observations, padded to T steps, of which the first `length` are real."""
 
     level: Any
     states: Any
@@ -71,7 +71,7 @@ class World(Protocol):
         """Draws a random level and its expert demonstration."""
 
     def observe(self, level: Any, state: Any) -> Shaped[Array, "..."]:
-        """Returns what an agent sees in a state."""
+        """Returns the observation of a state."""
 
 
 @runtime_checkable
@@ -96,7 +96,7 @@ class ActingWorld(World, Protocol):
         """Takes one action in a state; after the end of an episode the result has no meaning."""
 
     def plan(self, level: Any) -> Any:
-        """Returns what the expert works out once for a level, before it acts."""
+        """Computes the expert's plan for a level, once per episode."""
 
     def expert(self, level: Any, plan: Any, state: Any) -> Shaped[Array, "*action"]:
         """Returns the expert's action in a state on its own path, given its plan."""
@@ -116,7 +116,7 @@ def append(steps: Tree, last: Tree) -> Tree:
 
 
 def expert_episode(world: ActingWorld, key: PRNGKeyArray) -> Episode:
-    """Draws a level and lets the expert act until the episode ends; from then on the state stands still."""
+    """Draws a level and lets the expert act until the episode ends, after which the state no longer changes."""
     level = world.level(key)
     plan = world.plan(level)
 
@@ -157,7 +157,7 @@ def check_whole(name: str, value: Any) -> None:
 
 
 def check_options(world: Any) -> None:
-    """Refuses options that no world can have, such as those that are not the kind of number they should be."""
+    """Refuses options of the wrong type or range, as far as all worlds share them."""
     for field in dataclasses.fields(world):
         name, value = field.name, getattr(world, field.name)
         if field.type is int:
