@@ -289,7 +289,7 @@ def test_waiting_is_explained_and_ends_on_request(
 
 @ANY_WARNING
 def test_more_actors_than_the_cluster_has_processors_are_refused(cluster: Any) -> None:
-    with pytest.raises(AgentError, match="has 2 CPUs, and each of 4 actors needs one"):
+    with pytest.raises(AgentError, match="has 2 CPUs, and 4 actors need one each: use fewer"):
         RayTrainer(LOW_LEVEL, PICK, num_actors=4)
 
 

@@ -41,7 +41,7 @@ from compile_il.worlds.gym import WorldEnv, env_of
 from compile_il.worlds.world import key_of
 
 WAIT_SECONDS = 30.0
-"""Seconds without a result after which a message is printed, or the wait ends if a stop was requested."""
+"""Seconds between two messages while no result arrives, and the longest wait after a request to stop."""
 MAX_RETRIES = 3
 """Number of times that Ray repeats an item whose actor died; more deaths have another cause."""
 
@@ -226,10 +226,8 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
         self._waiting: list[Trajectory] = []
         self._ray, self._own_cluster = connect(address, num_actors)
         if (num_cpus := self._ray.cluster_resources().get("CPU", 0)) < num_actors:  # Ray would wait forever
-            self.close()
             raise AgentError(
-                f"The Ray cluster has {num_cpus:g} CPUs, and each of {num_actors} actors needs one: use fewer "
-                "(num_actors), or a larger cluster."
+                f"The Ray cluster has {num_cpus:g} CPUs, and {num_actors} actors need one each: use fewer."
             )
 
     def start(self) -> LearnerState:
@@ -271,8 +269,8 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
             unrolled: Unrolled = self._wait(reference)
             self._send(agent, item + self._num_actors, unrolled.episodes)
             counts.update(unrolled.counts)
-            rows = range(len(unrolled.episodes))
-            self._waiting += [jax.tree.map(lambda leaf, n=n: leaf[n], unrolled.trajectories) for n in rows]
+            leaves, treedef = jax.tree.flatten(unrolled.trajectories)
+            self._waiting += [jax.tree.unflatten(treedef, rows) for rows in zip(*leaves, strict=True)]
         batch: Trajectory = _stack(self._waiting[:size])
         del self._waiting[:size]
         return batch
@@ -303,7 +301,4 @@ class RayTrainer(contextlib.AbstractContextManager["RayTrainer", None]):
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
-            raise AgentError(
-                "Actors die at their start, or always at the same step of an environment, which a resumed run may not "
-                f"reach: {error}"
-            ) from error
+            raise AgentError(f"Actors die at their start, or at the same step again and again: {error}") from error
