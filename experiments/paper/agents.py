@@ -11,8 +11,7 @@ from compile_il.model.model import Model
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.learn import run_training
 from compile_il.rl.trainer import AgentTrainer
-from compile_il.training.log import read_log
-from compile_il.training.runs import holds_run
+from compile_il.training.runs import holds_run, read_log
 from compile_il.worlds import make_world
 from compile_il.worlds.grid import NUM_RL_STEPS
 from compile_il.worlds.world import Reward

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from statistics import mean
 from typing import Any
 
-from compile_il.cli.demo import PAPER_UNSUPERVISED
+from compile_il.cli.worlds import PAPER_UNSUPERVISED
 from compile_il.evaluation.metrics import summarise
 from compile_il.evaluation.results import read_result, spread
 from experiments.paper.published import printed

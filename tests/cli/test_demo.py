@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import compile_il as cil
-from compile_il.cli import demo, main
-from compile_il.cli.demo import MARK, PAPER_UNSUPERVISED
+from compile_il.cli import main, worlds
+from compile_il.cli.worlds import MARK, PAPER_UNSUPERVISED
 from experiments.paper import published
 from tests.cli.typed import refuses
 
@@ -40,8 +40,8 @@ def run_demo(folder: Path, num_columns: int, worlds: list[str], capsys: pytest.C
 def test_demo_goes_the_whole_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "DEMO_WORLDS", {"symbols": 2})
-    monkeypatch.setattr(demo, "TEST_TASKS", (3,))
+    monkeypatch.setattr(worlds, "DEMO_WORLDS", {"symbols": 2})
+    monkeypatch.setattr(worlds, "TEST_TASKS", (3,))
     run_demo(tmp_path / "demo", 1, ["symbols"], capsys)
     (tmp_path / "demo" / "symbols" / "log.jsonl").write_text("old")
     main(["demo", "--out", str(tmp_path / "demo"), "--overwrite", *TINY])

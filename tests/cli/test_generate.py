@@ -11,8 +11,9 @@ import pytest
 
 import compile_il as cil
 from compile_il.cli import main
-from compile_il.cli.data import WorldName, WorldOptions
+from compile_il.cli.console import WorldName
 from compile_il.cli.learn import Rl
+from compile_il.cli.worlds import WorldOptions
 from compile_il.worlds.grid import NUM_RL_STEPS
 from tests.cli.typed import fails
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compile_il.model.files import load
-from compile_il.training.log import read_log
+from compile_il.training.runs import read_log
 from tests.cli.processes import (
     Process,
     assert_clean,

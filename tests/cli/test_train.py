@@ -12,8 +12,8 @@ import pytest
 import compile_il as cil
 from compile_il.cli import main
 from compile_il.cli.console import command_line
-from compile_il.training.log import read_log
 from compile_il.training.loop import Stopped
+from compile_il.training.runs import read_log
 from tests.cli.conftest import SETTINGS
 from tests.cli.processes import assert_same_parameters, checkpoint_names
 from tests.cli.typed import refuses
@@ -136,7 +136,7 @@ def test_demonstrations_may_have_more_tasks_than_segments(
         made.append(demos)
 
     monkeypatch.setattr(cil, "fit", fit)
-    monkeypatch.setattr("compile_il.training.log.read_log", lambda _: [])
+    monkeypatch.setattr("compile_il.training.runs.read_log", lambda _: [])
     main(train("grid-pickup", tmp_path, "--num-segments", "1", "--num-tasks", "5"))
     main(train("grid-pickup", tmp_path, "--num-segments", "1"))
     assert (made[0].kind, made[0].num_tasks, made[0].max_steps) == ("pickup", 5, 42)
@@ -149,7 +149,7 @@ def test_demonstrations_may_have_more_tasks_than_segments(
 def test_the_number_of_segments_may_be_unknown(word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = []
     monkeypatch.setattr(cil, "fit", lambda *_, config, **__: given.append(config))
-    monkeypatch.setattr("compile_il.training.log.read_log", lambda _: [])
+    monkeypatch.setattr("compile_il.training.runs.read_log", lambda _: [])
     main(train("grid-pickup", tmp_path, "--num-segments", word))
     assert given[0].num_segments is None
 

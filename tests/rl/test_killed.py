@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from compile_il.model.files import AGENT_FOLDER, WEIGHTS_FILE
-from compile_il.training.log import read_log
+from compile_il.training.runs import read_log
 from tests.cli.processes import Process, checkpoint_names
 
 SMALL = shlex.split(

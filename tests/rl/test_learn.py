@@ -30,7 +30,7 @@ from compile_il.rl.options import make_options
 from compile_il.rl.player import Player, load_player, run_episodes
 from compile_il.rl.skill_env import SkillEnv
 from compile_il.rl.trainer import AgentTrainer
-from compile_il.training.log import read_log
+from compile_il.training.runs import read_log
 from compile_il.worlds.demonstrate import draw_levels
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.world import key_of

@@ -25,8 +25,8 @@ from compile_il.rl.learn import learn, run_training
 from compile_il.rl.player import load_player
 from compile_il.rl.ray_actors import EnvActor, Episode, EpisodeRunner, MakeEnv, RayTrainer, Unrolled
 from compile_il.rl.skill_env import SkillEnv
-from compile_il.training.log import read_log
 from compile_il.training.loop import StopRequest
+from compile_il.training.runs import read_log
 from compile_il.worlds.grid import GridWorld
 from compile_il.worlds.gym import env_of
 from tests.rl.test_options import SIZE, untrained

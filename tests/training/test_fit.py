@@ -29,8 +29,8 @@ from compile_il.model.files import ModelError, load
 from compile_il.model.model import Model
 from compile_il.training.feeds import WorldBatches
 from compile_il.training.fit import HeldOutScores, best_of, fit, score_seeds
-from compile_il.training.log import EVENTS_FOLDER, read_log
 from compile_il.training.loop import Stopped, TrainingError
+from compile_il.training.runs import EVENTS_FOLDER, read_log
 from compile_il.training.sources import hold_out, make_source
 from compile_il.training.trainer import Trained, Trainer, learning_rates
 from compile_il.worlds.grid import GridWorld

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from compile_il.training.log import EVENTS_FOLDER, LOG_FILE, TrainingLog, read_log
+from compile_il.training.runs import EVENTS_FOLDER, LOG_FILE, TrainingLog, read_log
 
 
 def row(iteration: int, accuracy: float | None = 0.5) -> dict[str, Any]:

@@ -8,10 +8,9 @@ import tyro
 from rich.console import Console
 
 from compile_il.cli.console import Interrupted, command_line, printed_warnings, say, user_errors
-from compile_il.cli.data import Generate
-from compile_il.cli.demo import Demo
 from compile_il.cli.learn import Play, Rl, Train
 from compile_il.cli.show import Evaluate, Report, Segment
+from compile_il.cli.worlds import Demo, Generate
 
 DESCRIPTION = """Demonstrations in, skills out.
 

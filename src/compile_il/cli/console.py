@@ -8,13 +8,16 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.text import Text
 
 from compile_il.config import MAX_SEED, CompileWarning, MissingExtraError
+
+WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols", "grid-pickup-window", "grid-visit-window"]
+"""Names of the worlds in `compile_il.worlds.WORLDS`, as a type that tyro reads."""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -87,7 +87,7 @@ class Train(RunOptions):
     def run(self, console: Console) -> None:
         """Trains, and prints how training ended and where the model is."""
         from compile_il.training.devices import fail_together, is_first_process, join_hosts
-        from compile_il.training.log import read_log
+        from compile_il.training.runs import read_log
 
         if self.coordinator is not None:
             join_hosts(self.coordinator, num_hosts=self.num_hosts, host=self.host)

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import compile_il as cil
-from compile_il.cli.console import check_numbers, option, say
-from compile_il.cli.data import WorldName
+from compile_il.cli.console import WorldName, check_numbers, option, say
 from compile_il.config import TEST_SEED, Best, Decoder
 
 SegmentOption = Annotated[int | Literal["unknown"] | None, option("INT|unknown", "as the model was trained")]
@@ -207,7 +206,7 @@ class Report(ModelOptions):
         from compile_il.data.files import check_target
         from compile_il.evaluation.evaluate import evaluate_segments, score_model
         from compile_il.report.page import Shown, write_report
-        from compile_il.training.log import read_log
+        from compile_il.training.runs import read_log
 
         check_target(self.out, overwrite=self.overwrite)
         if not self.demos:
