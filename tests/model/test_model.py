@@ -283,7 +283,7 @@ def test_the_prior_over_the_number_of_segments_is_one() -> None:
 
 
 def test_only_demonstrations_are_segmented() -> None:
-    with pytest.raises(DemonstrationError, match=r"this is a Demonstration: .* demos\[:1\]"):
+    with pytest.raises(DemonstrationError, match=r"this is a Demonstration: .* demos\[\[i\]\]"):
         small_model().segment(vector_demos()[0])  # type: ignore[arg-type]
     with pytest.raises(DemonstrationError, match=r"this is a list: make them with Demonstrations.from_arrays"):
         small_model().segment([np.zeros((3, 2))])  # type: ignore[arg-type]
