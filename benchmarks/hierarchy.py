@@ -26,7 +26,7 @@ from benchmarks.worlds import random_steps, rate
 from compile_il.config import Config
 from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.rl.config import AgentConfig
 from compile_il.rl.trainer import AgentTrainer, TrainerState
 from compile_il.worlds.demonstrate import draw_levels
@@ -39,7 +39,7 @@ NUM_MAPS, NUM_UNITS = 64, 128
 def untrained(demos: cil.Demonstrations, config: Config) -> cil.Model:
     """Returns a model whose skills are untrained."""
     config = config.resolved()
-    make = functools.partial(engine_of(config).make_skills, config, space_of(demos), scaling_of(demos))
+    make = functools.partial(ENGINES[config.inference].make_skills, config, space_of(demos), scaling_of(demos))
     return cil.Model(eqx.filter_jit(make)(jax.random.key(0)), config, config, 3.0)
 
 

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from compile_il.config import Config
 from compile_il.evaluation.results import Measurement
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.exact.engine import constraints_of_batch, make_priors
 from compile_il.inference.exact.likelihood import log_likelihood
 from compile_il.inference.exact.segment_scores import point_mass, score_segments
@@ -183,7 +183,7 @@ def measure(world_name: str, config: Config) -> dict[str, float]:
 
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), params)
     parts = Parts(skills_of, stacked, draw(jax.random.key(1)))
-    losses = engine_of(trainer.config.resolved()).make_losses(trainer.config.resolved(), trainer.rate)
+    losses = ENGINES[trainer.config.inference].make_losses(trainer.config.resolved(), trainer.rate)
     noise = jax.random.split(jax.random.key(0), config.batch_size)
     warm_up, repeats = (64, 128) if on_device else (2, 2)
     steps = [milliseconds_in_a_row(whole, warm_up, repeats) for _ in range(4)]

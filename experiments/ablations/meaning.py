@@ -109,7 +109,7 @@ def merged(model: Model, demos: Demonstrations) -> NDArray[np.int64]:
     from scipy.spatial.distance import squareform
 
     assert isinstance(model.skills, ExactSkills), "of the exact engine"
-    batch = jax.tree.map(jnp.asarray, batch_of(demos, int(demos.num_frames), demos.max_length))
+    batch = jax.tree.map(jnp.asarray, batch_of(demos.storage, int(demos.num_frames), demos.max_length))
     scores = np.asarray(model.skills.score_steps(batch).log_policy)
     real = np.arange(demos.max_length) < demos.lengths[:, None]
     rated = np.exp(scores[real])  # a probability: what is hopeless under both is no difference

@@ -71,7 +71,7 @@ def portray_segments(model: Model, world: str, num_tasks: int) -> dict[str, Any]
     Relaxed inference has those of one relaxed sample too.
     """
     demos = demonstrate(world, num_demos=1, num_tasks=num_tasks, seed=TEST_SEED)
-    truth, batch, config = demos[0].truth, batch_of(demos, demos.num_frames, demos.max_length), model.config
+    truth, batch, config = demos[0].truth, batch_of(demos.storage, demos.num_frames, demos.max_length), model.config
     assert truth.boundaries is not None, "worlds know their boundaries"
     assert truth.codes is not None, "worlds know their tasks"
     if isinstance(model.skills, RelaxedSkills):

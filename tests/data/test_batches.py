@@ -76,7 +76,7 @@ def test_worlds_without_room() -> None:
 @pytest.mark.parametrize("max_length", [9, 12])
 def test_data_agrees_with_padded(max_length: int) -> None:
     demos = vector_demos()
-    batch, padded = batch_of(demos, 32, max_length), demos.padded(max_length)
+    batch, padded = batch_of(demos.storage, 32, max_length), demos.padded(max_length)
     assert batch.fits.all()
     np.testing.assert_array_equal(batch.lengths, padded.lengths)
     found = to_padded({"frames": batch.frames, "actions": batch.actions}, batch, max_length)
@@ -90,7 +90,7 @@ def test_data_agrees_with_padded(max_length: int) -> None:
 @pytest.mark.parametrize("num_frames", [32, 20])
 def test_gradients_find_their_frames(num_frames: int) -> None:
     """Two of the demonstrations have no room in the smaller batch."""
-    batch, max_length = batch_of(vector_demos(), num_frames, 9), 11
+    batch, max_length = batch_of(vector_demos().storage, num_frames, 9), 11
     weights = jax.random.normal(jax.random.key(0), (len(batch.first), max_length))
     counted = (np.arange(max_length) <= batch.lengths[:, None]) & batch.fits[:, None]
 
@@ -108,14 +108,14 @@ def test_gradients_find_their_frames(num_frames: int) -> None:
 
 @pytest.mark.parametrize("num_frames", [32, 20])
 def test_no_action_is_taken_where_a_demonstration_ends(num_frames: int) -> None:
-    batch = batch_of(vector_demos(), num_frames, 9)
+    batch = batch_of(vector_demos().storage, num_frames, 9)
     ends = (batch.first + batch.lengths)[batch.fits]
     assert np.flatnonzero(~np.asarray(acts(batch))).tolist() == ends.tolist()
 
 
 def test_labels_travel() -> None:
     demos = vector_demos()[:2].with_labels(boundaries=[[-1, 0, 1, -1, 0], None], codes=[None, [2] * 9])
-    batch = batch_of(demos, 16, 9)
+    batch = batch_of(demos.storage, 16, 9)
     assert batch.boundary_labels.tolist() == [[-1, 0, 1, -1, 0, -1, -1, -1, -1], [-1] * 9]
     assert batch.code_labels.tolist() == [[-1] * 9, [2] * 9]
 
@@ -124,19 +124,20 @@ def test_padding_changes_no_likelihood() -> None:
     model, demos = small_model(), vector_demos()
     priors, log_count = priors_of(model, demos.max_length), point_mass(3, 3)
     alone = [
-        log_likelihoods(model.skills, batch_of(demos[[i]], 10, 9), priors, log_count)[0] for i in range(len(demos))
+        log_likelihoods(model.skills, batch_of(demos[[i]].storage, 10, 9), priors, log_count)[0]
+        for i in range(len(demos))
     ]
     for num_frames, max_length in ((29, 9), (40, 14)):
-        together = log_likelihoods(model.skills, batch_of(demos, num_frames, max_length), priors, log_count)
+        together = log_likelihoods(model.skills, batch_of(demos.storage, num_frames, max_length), priors, log_count)
         np.testing.assert_allclose(together, alone, rtol=1e-5)
 
 
 def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
     demos, priors, log_count = vector_demos(), priors_of(small_model(), 9), point_mass(3, 3)
-    cut = batch_of(demos, 20, 9)  # 6 + 10 frames fit, 8 more do not, nor does what comes after
+    cut = batch_of(demos.storage, 20, 9)  # 6 + 10 frames fit, 8 more do not, nor does what comes after
     assert cut.fits.tolist() == [True, True, False, False]
     loss, gradient = loss_and_gradient(jnp.asarray(cut.frames), cut, priors, log_count)
-    two = log_likelihoods(small_model().skills, batch_of(demos[:2], 20, 9), priors, log_count)
+    two = log_likelihoods(small_model().skills, batch_of(demos[:2].storage, 20, 9), priors, log_count)
     np.testing.assert_allclose(loss, -np.mean(two), rtol=1e-5)
     other = cut._replace(lengths=np.array([5, 9, 3, 3], np.int32), first=np.array([0, 6, 1, 2], np.int32))
     again, gradient_again = loss_and_gradient(jnp.asarray(cut.frames), other, priors, log_count)
@@ -146,7 +147,7 @@ def test_demonstrations_without_room_do_not_influence_the_loss() -> None:
 
 
 def test_nothing_fits() -> None:
-    batch = batch_of(vector_demos(), 4, 9)
+    batch = batch_of(vector_demos().storage, 4, 9)
     assert not batch.fits.any()
     loss, gradient = loss_and_gradient(jnp.asarray(batch.frames), batch, priors_of(small_model(), 9), point_mass(3, 3))
     assert loss == 0
@@ -154,7 +155,7 @@ def test_nothing_fits() -> None:
 
 
 def test_pick_repeats_rows() -> None:
-    batch = batch_of(vector_demos(), 32, 9)
+    batch = batch_of(vector_demos().storage, 32, 9)
     picked = pick(batch, np.array([2, 0, 0]))
     assert picked.lengths.tolist() == [7, 5, 5]
     assert picked.frames is batch.frames

@@ -24,14 +24,14 @@ from compile_il.data.batch import (
     usual_length,
 )
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.records import Loss
 from compile_il.training.feeds import DatasetBatches
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
 from tests.inference.exact.small import SMALL, model_for
 
-QUADRATIC = engine_of(Config()).cost_of(Config())
+QUADRATIC = ENGINES["exact"].cost_of(Config())
 MIXED = (5, 6, 60, 7, 5, 8, 6, 7, 5, 6, 8)
 
 
@@ -67,7 +67,7 @@ def test_what_a_length_costs() -> None:
         (Config(longest_segment=300), 100 * 100),
         (Config(inference="relaxed"), 100),
     ):
-        assert engine_of(config).cost_of(config)(100) == expected
+        assert ENGINES[config.inference].cost_of(config)(100) == expected
 
 
 def test_which_lengths_are_usual_does_not_depend_on_devices() -> None:
@@ -142,13 +142,13 @@ def test_noise_is_that_of_the_row_in_the_batch() -> None:
     config = Config(inference="relaxed", **SIZES | {"num_seeds": 1})
     demos = demos_of((60, 5, 6, 7, 5, 8, 6, 5, 6, 7))
     trainer = Trainer(config, make_source(demos, config))
-    buckets = make_buckets(demos.lengths, 4, 1, engine_of(config).cost_of(config))
+    buckets = make_buckets(demos.lengths, 4, 1, ENGINES[config.inference].cost_of(config))
     assert [bucket.up_to for bucket in buckets] == [8, 60]
     chosen = np.array([3, 0, 5, 8])
     keys = jax.random.split(jax.random.key(0), (1, 1, 4))
     apart = batches_by_bucket(demos, [chosen], buckets)
     assert len(apart) == 2
-    alone = [batch_of(demos[[index]], 64, 60 if index == 0 else 8) for index in chosen]
+    alone = [batch_of(demos[[index]].storage, 64, 60 if index == 0 else 8) for index in chosen]
     alone = [batch._replace(rows=np.array([row])) for row, batch in enumerate(alone)]
 
     @jax.jit

@@ -101,7 +101,7 @@ def test_the_likelihood_of_what_recognition_finds(settings: dict[str, Any], cont
     demos = with_labels(demos) if told else demos
     counts = (3,) * len(LENGTHS) if told else COUNTS
     log_counts = jnp.stack([point_mass(count, MOST) for count in counts])
-    batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
+    batch = batch_of(demos.storage, sum(LENGTHS) + 12, MAX_LENGTH)
     found = decode_by_recognition(skills, batch, log_counts, RATE, config.readout)
     assert (found.num_segments[:2] >= 3).all()
     for i, count in enumerate(counts):
@@ -129,7 +129,7 @@ def every_path(policy: np.ndarray, count_probs: np.ndarray) -> list[Path]:
 def test_sums_over_all_segmentations() -> None:
     demos, count_probs = demonstrations(continuous=True), np.array([1e-30, 0.3, 0.2, 0.5])
     skills = networks(demos, CONFIG)
-    batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
+    batch = batch_of(demos.storage, sum(LENGTHS) + 12, MAX_LENGTH)
     log_counts = jnp.tile(jnp.log(jnp.asarray(count_probs)), (len(demos), 1))
     found = exact.decode(skills, CONFIG, RATE, batch, log_counts, "path")
     for i, length in enumerate(LENGTHS):

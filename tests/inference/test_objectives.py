@@ -14,13 +14,13 @@ from compile_il.config import Config
 from compile_il.data.batch import batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.spaces import Scaling, Space, scaling_of, space_of
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.exact.engine import make_priors
 from compile_il.inference.records import Loss
 from compile_il.inference.relaxed.engine import temperature_at
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.networks.policies import ActionCoding, CodePolicy
-from tests.inference.exact.small import vector_demos
+from tests.inference.exact.small import new_skills, vector_demos
 
 NOTHING = jnp.zeros((0,))
 
@@ -29,7 +29,7 @@ def test_a_code_keeps_its_spread_on_its_way_to_the_policy() -> None:
     space = Space("vector", (0,), num_symbols=0, num_actions=5, action_dim=0)
     scaling = Scaling(NOTHING, NOTHING, NOTHING, NOTHING, jnp.zeros((0, 0)), NOTHING)
     config = Config(inference="relaxed", codes="gaussian", hidden_dim=256, code_dim=64)
-    skills = engine_of(config).make_skills(config.resolved(), space, scaling, jax.random.key(0))
+    skills = ENGINES[config.inference].make_skills(config.resolved(), space, scaling, jax.random.key(0))
     assert isinstance(skills, RelaxedSkills)
     assert isinstance(skills.policies, CodePolicy)
     codes = jax.random.normal(jax.random.key(1), (64, 64))
@@ -81,7 +81,9 @@ def test_a_column_of_actions_that_never_changes_says_nothing_and_is_given_back()
 def test_policies_have_as_many_hidden_layers_as_asked(settings: dict[str, Any], num_layers: int) -> None:
     config, demos = Config(num_skills=2, hidden_dim=4, policy_layers=num_layers, **settings), vector_demos()
     policies = (
-        engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0)).policies
+        ENGINES[config.inference]
+        .make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
+        .policies
     )
     head = policies.head if isinstance(policies, CodePolicy) else policies.heads
     assert len(head.layers) == num_layers + 1
@@ -92,15 +94,15 @@ def test_losses_follow_the_temperature() -> None:
     demos = vector_demos()
     annealed = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4, num_iterations=5).resolved()
     annealed = dataclasses.replace(annealed, temperature=2.0, final_temperature=0.1)
-    skills = engine_of(annealed).make_skills(annealed.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
-    batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
-    falling = eqx.filter_jit(engine_of(annealed).make_losses(annealed, 3.0))
+    skills = new_skills(demos, annealed)
+    batch, keys = batch_of(demos.storage, 32, 9), jax.random.split(jax.random.key(1), len(demos))
+    falling = eqx.filter_jit(ENGINES[annealed.inference].make_losses(annealed, 3.0))
     first, later = (np.asarray(falling(skills, batch, keys, jnp.array(i)).total) for i in (0, 3))
     assert (np.abs(later - first) > 1e-2).all()
     for i, found in ((0, first), (3, later)):
         value = float(temperature_at(annealed, jnp.array(i)))
         fixed = dataclasses.replace(annealed, temperature=value, final_temperature=None)
-        expected = eqx.filter_jit(engine_of(fixed).make_losses(fixed, 3.0))(skills, batch, keys, jnp.array(0))
+        expected = eqx.filter_jit(ENGINES[fixed.inference].make_losses(fixed, 3.0))(skills, batch, keys, jnp.array(0))
         np.testing.assert_allclose(found, expected.total, rtol=1e-5)
 
 
@@ -108,11 +110,11 @@ def test_a_loss_is_told_in_its_terms_by_name() -> None:
     """A weight of zero takes away the term of that name and leaves the others; together they are the loss."""
     demos = vector_demos()
     config = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4).resolved()
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
-    batch, keys = batch_of(demos, 32, 9), jax.random.split(jax.random.key(1), len(demos))
+    skills = new_skills(demos, config)
+    batch, keys = batch_of(demos.storage, 32, 9), jax.random.split(jax.random.key(1), len(demos))
 
     def loss(**weights: float) -> Loss:
-        losses = engine_of(config).make_losses(dataclasses.replace(config, **weights), 3.0)
+        losses = ENGINES[config.inference].make_losses(dataclasses.replace(config, **weights), 3.0)
         found: Loss = eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0))
         return found
 
@@ -131,7 +133,7 @@ def test_a_loss_is_told_in_its_terms_by_name() -> None:
 def test_the_prior_over_lengths(settings: dict[str, Any], weight: float) -> None:
     """A Poisson of at least one step: with weight 1 for relaxed models, and for exact ones with the weight they set."""
     config, demos = Config(num_skills=3, hidden_dim=4, **settings).resolved(), vector_demos()
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = new_skills(demos, config)
     priors = make_priors(config, skills, 2.5, 9)
     expected = weight * (poisson.logpmf(np.arange(1, 10), 2.5) - np.log(poisson.sf(0, 2.5)))
     np.testing.assert_allclose(priors.log_duration[1:], expected, rtol=1e-5)

@@ -12,7 +12,7 @@ import pytest
 
 from compile_il.config import Config
 from compile_il.data.spaces import Space
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.model.files import _blank_scaling
@@ -45,7 +45,7 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
 
     @eqx.filter_jit
     def make(levels: Any, key: jax.Array) -> Skills:
-        skills = engine_of(config).make_skills(config.resolved(), space, scaling, key)
+        skills = ENGINES[config.inference].make_skills(config.resolved(), space, scaling, key)
 
         def stop_logits(level: Any, skill: jax.Array) -> jax.Array:
             """While the skill runs on a level of its own."""

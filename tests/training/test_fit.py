@@ -375,7 +375,7 @@ def test_a_demonstration_without_a_segmentation_teaches_nothing() -> None:
     """One that a world makes too short for all segments leaves the loss and the gradient of the others as they are."""
     demos = vector_demos()
     trainer = Trainer(SMALL, make_source(demos, SMALL))
-    batch = jax.tree.map(lambda leaf: leaf[None, None], batch_of(demos, 32, demos.max_length))
+    batch = jax.tree.map(lambda leaf: leaf[None, None], batch_of(demos.storage, 32, demos.max_length))
     keys = jax.random.split(jax.random.key(0), (1, 1, len(demos)))
 
     @jax.jit

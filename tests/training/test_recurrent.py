@@ -15,24 +15,22 @@ import compile_il as cil
 from compile_il.config import Config, ConfigError
 from compile_il.data.batch import batch_of
 from compile_il.data.demonstrations import Demonstrations
-from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.execute import reconstruct
-from compile_il.inference.engines import engine_of
-from tests.inference.exact.small import vector_demos
+from tests.inference.exact.small import new_skills, vector_demos
 
 SMALL = Config(recurrent=True, hidden_dim=8, num_skills=3, shared_termination=False)
 
 
 def skills_for(demos: Demonstrations, **changes: Any) -> Any:
     config = dataclasses.replace(SMALL, **changes)
-    return engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
+    return new_skills(demos, config)
 
 
 def test_what_is_remembered_step_by_step_is_what_one_pass_remembers() -> None:
     demos = vector_demos()
     skills = skills_for(demos)
     init, observe = eqx.filter_jit(skills.init), eqx.filter_jit(skills.observe)
-    steps = eqx.filter_jit(skills.score_steps)(batch_of(demos, 40, demos.max_length))
+    steps = eqx.filter_jit(skills.score_steps)(batch_of(demos.storage, 40, demos.max_length))
     for i, episode in enumerate(demos):
         now = init(jnp.asarray(episode.observations[0]))
         for t, action in enumerate(episode.actions):
@@ -48,7 +46,7 @@ def test_what_is_forgotten_step_by_step_is_what_masks_hide() -> None:
     demos, begins = vector_demos(), np.array([0, 2, 5])
     skills = skills_for(demos, inference="relaxed", forgetful=True, shared_termination=None)
     init, observe = eqx.filter_jit(skills.init), eqx.filter_jit(skills.observe)
-    batch = batch_of(demos, 40, demos.max_length)
+    batch = batch_of(demos.storage, 40, demos.max_length)
     behind = jnp.broadcast_to(
         jnp.arange(demos.max_length + 1) >= begins[:, None], (len(demos), 3, demos.max_length + 1)
     )
@@ -80,7 +78,7 @@ def test_what_came_before_a_segment_makes_no_difference() -> None:
         behind = jnp.broadcast_to(jnp.arange(demos.max_length + 1) >= begin, (len(demos), 1, demos.max_length + 1))
         views = []
         for some in (demos, others):
-            batch = batch_of(some, 40, demos.max_length)
+            batch = batch_of(some.storage, 40, demos.max_length)
             lengths = jnp.asarray(batch.lengths)
             views.append(skills.in_segments(skills.read(batch), behind.astype(jnp.float32), lengths)[:, 0])
         for i, length in enumerate(demos.lengths):
@@ -91,9 +89,9 @@ def test_what_came_before_a_segment_makes_no_difference() -> None:
 def test_padding_and_neighbours_are_not_seen() -> None:
     demos = vector_demos()
     score = eqx.filter_jit(skills_for(demos).score_steps)
-    together = score(batch_of(demos, 64, demos.max_length + 3))
+    together = score(batch_of(demos.storage, 64, demos.max_length + 3))
     for i, n in enumerate(demos.lengths):
-        alone = score(batch_of(demos[[i]], 16, demos.max_length))
+        alone = score(batch_of(demos[[i]].storage, 16, demos.max_length))
         np.testing.assert_allclose(together.log_policy[i, :n], alone.log_policy[0, :n], atol=1e-5)
 
 

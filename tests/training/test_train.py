@@ -13,7 +13,7 @@ from compile_il.config import Config
 from compile_il.data.batch import Batch
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.records import Loss
 from compile_il.training.sources import make_source
 from compile_il.training.trainer import Trainer
@@ -61,7 +61,7 @@ def given_to_losses(
         terms = {str(i): jnp.where(which == i, told, 0.0) for i in range(batch_size)}
         return Loss(sum(terms.values()), terms)
 
-    monkeypatch.setattr(engine_of(Config()), "make_losses", lambda *_: losses)
+    monkeypatch.setattr(ENGINES["exact"], "make_losses", lambda *_: losses)
     demos = Demonstrations.from_arrays([np.full((4, 1), i) for i in range(64)], [np.zeros(3, int)] * 64, num_actions=2)
     config = Config(num_seeds=3, num_segments=1, num_skills=1, hidden_dim=2, batch_size=batch_size)
     trainer = Trainer(config, make_source(demos, config))

@@ -16,10 +16,10 @@ import pytest
 import compile_il as cil
 from compile_il.config import Config
 from compile_il.data.batch import batch_of
-from compile_il.data.spaces import scaling_of, space_of
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.networks.policies import CodePolicy
+from tests.inference.exact.small import new_skills
 from tests.twins import relaxed_twin as twin
 from tests.twins.read_networks import (
     action_prob,
@@ -64,7 +64,7 @@ def demonstrations(continuous: bool) -> cil.Demonstrations:
 
 def networks(demos: cil.Demonstrations, config: Config, seed: int = 0) -> RelaxedSkills:
     """As they are drawn, but with deviations of actions on either side of the floor."""
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
+    skills = new_skills(demos, config, seed)
     assert isinstance(skills, RelaxedSkills)
     log_sigma = np.log(FLOOR) + np.random.default_rng(4).normal(0.2, 1.0, skills.policies.log_sigma.shape)
     return eqx.tree_at(lambda s: s.policies.log_sigma, skills, jnp.asarray(log_sigma, jnp.float32))
@@ -152,8 +152,8 @@ def test_the_whole_loss(settings: dict[str, Any], continuous: bool, told: bool) 
     demos = with_labels(demos) if told else demos
     skills = networks(demos, config)
     keys = jax.random.split(jax.random.key(1), len(LENGTHS))
-    batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
-    found = eqx.filter_jit(engine_of(config).make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).total
+    batch = batch_of(demos.storage, sum(LENGTHS) + 12, MAX_LENGTH)
+    found = eqx.filter_jit(ENGINES[config.inference].make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).total
     expected = [twin_loss(skills, demos, i, keys[i], config, told) for i in range(len(LENGTHS))]
     np.testing.assert_allclose(found, expected, rtol=2e-6)
 
@@ -164,8 +164,8 @@ def test_one_segment_with_a_gaussian_code_is_a_plain_vae(continuous: bool) -> No
     config, demos = dataclasses.replace(CONFIG, num_segments=1, **GAUSSIAN), demonstrations(continuous)
     skills = networks(demos, config)
     keys = jax.random.split(jax.random.key(1), len(LENGTHS))
-    batch = batch_of(demos, sum(LENGTHS) + 12, MAX_LENGTH)
-    found = eqx.filter_jit(engine_of(config).make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).terms
+    batch = batch_of(demos.storage, sum(LENGTHS) + 12, MAX_LENGTH)
+    found = eqx.filter_jit(ENGINES[config.inference].make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).terms
     p = recognition_of(skills.recognition)
     for i, length in enumerate(LENGTHS):
         observations, vectors, everything = demos.observations[i], action_vectors(demos, i), np.ones(length + 1)

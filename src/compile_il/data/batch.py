@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import NO_SEGMENT, UNKNOWN
-from compile_il.data.ragged import Ragged
+from compile_il.data.ragged import Ragged, Storage
 
 ROUND_STEPS, ROUND_FRAMES = 16, 1024
 """Numbers of steps and of frames are rounded up to multiples of these, so that only few programs are compiled."""
@@ -69,9 +69,8 @@ def frame_budget(lengths: np.ndarray, batch_size: int) -> int:
     return math.ceil(num_rows / unit) * unit
 
 
-def batch_of(demos: Demonstrations, num_frames: int, max_length: int) -> Batch:
+def batch_of(storage: Storage, num_frames: int, max_length: int) -> Batch:
     """Makes a batch of demonstrations as NumPy arrays of fixed shapes."""
-    storage = demos.storage
     lengths = storage.actions.counts
     sizes = lengths + 1
     ends = np.cumsum(sizes)
@@ -120,7 +119,7 @@ def rounded_batch(demos: Demonstrations, rows: np.ndarray, max_length: int) -> B
     """Makes a batch of some rows in one of few shapes: numbers of frames and steps are rounded up."""
     num_frames = math.ceil(demos.num_frames / ROUND_FRAMES) * ROUND_FRAMES
     num_steps = math.ceil(max_length / ROUND_STEPS) * ROUND_STEPS
-    return pick(batch_of(demos, num_frames, num_steps), rows)
+    return pick(batch_of(demos.storage, num_frames, num_steps), rows)
 
 
 def acts(batch: Batch) -> Bool[Array, " F"]:
@@ -190,26 +189,26 @@ def batches_by_bucket(
 
     Demonstrations of one bucket keep their order; those beyond its rows are left out.
     """
-    lengths, batches = demos.lengths, []
+    storage, lengths, batches = demos.storage, demos.storage.actions.counts, []
     shortest = int(lengths.argmin())
     for bucket in buckets:
         is_within = [(bucket.more_than < lengths[rows]) & (lengths[rows] <= bucket.up_to) for rows in chosen]
         places = [np.flatnonzero(each)[: bucket.num_rows] for each in is_within]
         if any(map(len, places)):
             parts = [
-                _fill_bucket(demos[rows[some] if len(some) else [shortest]], some, bucket)
+                _fill_bucket(storage.take(rows[some] if len(some) else np.array([shortest])), some, bucket)
                 for rows, some in zip(chosen, places, strict=True)
             ]
             batches.append(jax.tree.map(lambda *leaves: np.stack(leaves), *parts))
     return tuple(batches)
 
 
-def _fill_bucket(demos: Demonstrations, places: NDArray[np.intp], bucket: Bucket) -> Batch:
+def _fill_bucket(storage: Storage, places: NDArray[np.intp], bucket: Bucket) -> Batch:
     """Makes a batch of the bucket's size, whose other rows repeat the first demonstration and do not count (`fits`).
 
     Repeats come last, so that for gradients frames lie one after the other (`to_padded`).
     """
-    batch = batch_of(demos, bucket.num_frames, bucket.up_to)
+    batch = batch_of(storage, bucket.num_frames, bucket.up_to)
     batch = pick(batch, rows_filled_up(len(batch.lengths), bucket.num_rows))
     rows = np.pad(places, (0, bucket.num_rows - len(places))).astype(np.int32)
     return batch._replace(fits=batch.fits & (np.arange(bucket.num_rows) < len(places)), rows=rows)

@@ -48,10 +48,7 @@ class Engine(Protocol):
         """Returns the time to decode a demonstration as a function of its steps, in any unit."""
 
 
+ENGINES: dict[str, Engine] = {"exact": exact, "relaxed": relaxed}
+"""The engine of each kind of inference, `Config.inference`."""
 DECODERS: dict[Decoder, Engine] = {"exact": exact, "recognition": relaxed}
 """The engine of each decoder; the exact one decodes skills of either engine."""
-
-
-def engine_of(config: Config) -> Engine:
-    """Returns the engine that settings ask for."""
-    return DECODERS["exact" if config.inference == "exact" else "recognition"]

@@ -20,7 +20,7 @@ import safetensors.numpy
 from compile_il.config import CompileError, Config
 from compile_il.data.files import checksum, write_atomically
 from compile_il.data.spaces import Scaling, Space
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.model.model import Model
 from compile_il.worlds.world import key_of
 
@@ -54,7 +54,7 @@ def load(folder: str | os.PathLike[str]) -> Model:
         config, resolved = (Config().changed(description[name]) for name in ("settings", "resolved"))
         rate, world, space = float(description["duration_rate"]), description["world"], Space(**description["space"])
         space = dataclasses.replace(space, observation_shape=tuple(space.observation_shape))
-        make = engine_of(resolved).make_skills
+        make = ENGINES[resolved.inference].make_skills
         shapes = eqx.filter_eval_shape(make, resolved, space, _blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError.no_model(place, error) from error

@@ -20,7 +20,7 @@ from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
 from compile_il.data.spaces import check_space, describe_space
-from compile_il.inference.engines import DECODERS, engine_of
+from compile_il.inference.engines import DECODERS, ENGINES
 from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.segment_scores import log_counts_of
 from compile_il.inference.records import LOG_ZERO, BatchSegments, Skills
@@ -182,7 +182,7 @@ class Model:
             raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
             raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
-        decoder = decoder or engine_of(self.config).DECODER
+        decoder = decoder or ENGINES[self.config.inference].DECODER
         DECODERS[decoder].check_decodable(self.resolved, best)
         return decoder
 

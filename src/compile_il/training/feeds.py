@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from compile_il.config import Config
 from compile_il.data.batch import Batch, batches_by_bucket, frame_budget, make_buckets
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.training.devices import place
 from compile_il.training.sources import Source
 from compile_il.worlds.demonstrate import SupervisionKind, draw_batch
@@ -52,7 +52,7 @@ class DatasetBatches:
     def __init__(self, config: Config, source: Source, batch_size: int, mesh: Mesh):
         self.config, self.demos, self.batch_size, self.mesh = config, source.demos, batch_size, mesh
         self.num_demos = len(source.demos)
-        cost = engine_of(config).cost_of(config)
+        cost = ENGINES[config.inference].cost_of(config)
         self.buckets = make_buckets(self.demos.lengths, batch_size, mesh.size, cost)
 
     def draw(self, iteration: int) -> tuple[Batch, ...]:

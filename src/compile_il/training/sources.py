@@ -17,7 +17,7 @@ from compile_il.data.labels import check_codes
 from compile_il.data.ragged import Ragged
 from compile_il.data.segment_counts import counts_from_labels, summarise_counts
 from compile_il.data.spaces import Space, check_numbering, space_of
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.exact.engine import feasible
 from compile_il.inference.exact.segment_scores import point_mass, unknown_count
 from compile_il.worlds import World, make_world
@@ -55,7 +55,7 @@ def make_source(demos: Demonstrations | str | World, config: Config) -> Source:
     learn its spaces, scales and lengths, and another one to hold out.
     """
     counts = summarise_counts(demos, config) if isinstance(demos, Demonstrations) else NO_COUNTS
-    if not engine_of(config).FINDS_COUNTS and config.resolved(counts).num_segments is None:
+    if not ENGINES[config.inference].FINDS_COUNTS and config.resolved(counts).num_segments is None:
         raise ConfigError(
             "num_segments is None, and labels do not list the segments of each demonstration: relaxed inference needs "
             "their number, one for all or, in cil.fit, a list with one for each demonstration; exact inference finds "
@@ -146,7 +146,7 @@ def _check_lengths(demos: Demonstrations, config: Config, *, without: str) -> No
             f"Demonstration {int(demos.lengths.argmax())} has {demos.max_length} steps, more than {most} segments of "
             f"up to {config.longest_segment}: raise longest_segment, or the number of segments."
         )
-    may_be_empty = engine_of(config).MAY_BE_EMPTY
+    may_be_empty = ENGINES[config.inference].MAY_BE_EMPTY
     i = int(demos.lengths.argmax() if may_be_empty else demos.lengths.argmin())
     if config.num_segments is not None and demos.lengths[i] < config.num_segments:
         instead = "" if may_be_empty else f", or give None where it is not known{without}"
@@ -163,7 +163,7 @@ def _check_labels(demos: Demonstrations, config: Config, counts: SegmentCounts) 
     _check_lengths(demos, config, without=f", or a list with one for each demonstration; or {shorter}")
     if demos.labels is None:
         return
-    engine = engine_of(config)
+    engine = ENGINES[config.inference]
     engine.check_labels(demos.labels, counts_from_labels(demos) if counts.of_all else np.full(len(demos), most))
     check_codes(demos.labels, config)
     may_be_fewer = config.num_segments is None or engine.MAY_BE_EMPTY

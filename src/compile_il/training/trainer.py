@@ -16,7 +16,7 @@ from compile_il.config import Config
 from compile_il.data.batch import Batch
 from compile_il.data.segment_counts import counts_from_labels
 from compile_il.data.spaces import scaling_of
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.records import Loss, is_impossible
 from compile_il.model.model import Model
 from compile_il.training.devices import SHARES, local_copy, make_mesh, place
@@ -46,7 +46,7 @@ class Trainer:
     def __init__(self, config: Config, source: Source):
         self.config, self.source = config, source
         self.resolved = resolved = config.resolved(source.segment_counts)
-        engine = engine_of(config)
+        engine = ENGINES[config.inference]
         self.rate = config.duration_rate or expected_length(config, source)
         first_key, batch_key, self.noise_key = jax.random.split(key_of(config.seed), 3)
         self.optimiser = make_optimiser(config)
@@ -161,7 +161,7 @@ def expected_length(config: Config, source: Source) -> float:
         expected = counts_from_labels(source.demos).mean()
     else:
         expected = config.num_segments or config.max_segments
-    in_worlds = engine_of(config).WORLD_RATE
+    in_worlds = ENGINES[config.inference].WORLD_RATE
     if source.world is not None and in_worlds is not None:
         return in_worlds
     return max(float(source.demos.lengths.mean() / expected), 1.0)

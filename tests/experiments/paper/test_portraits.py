@@ -194,7 +194,7 @@ def test_exact_segments_are_those_of_all_paths(length: int, num_segments: int, s
 def test_relaxed_segments_are_those_of_q_and_samples_harden_as_it_gets_colder() -> None:
     model, demos = small_model(dataclasses.replace(SMALL, inference="relaxed", num_segments=2)), vector_demos()
     assert isinstance(model.skills, RelaxedSkills)
-    batch = batch_of(demos, demos.num_frames, demos.max_length)
+    batch = batch_of(demos.storage, demos.num_frames, demos.max_length)
     noise = jax.random.gumbel(jax.random.key(3), (2, demos.max_length + 1))
     noise = jnp.broadcast_to(noise, (len(demos), *noise.shape))
     mean, warm, cold = (

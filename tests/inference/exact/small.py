@@ -1,6 +1,7 @@
 """Small demonstrations and untrained models, made once for all tests."""
 
 import functools
+from typing import Any
 
 import jax
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from compile_il.config import Config
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.spaces import scaling_of, space_of
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.exact.engine import make_priors
 from compile_il.inference.exact.segment_scores import Priors
 from compile_il.model.model import Model
@@ -37,7 +38,13 @@ def priors_of(model: Model, max_length: int) -> Priors:
     return make_priors(model.resolved, model.skills, model.duration_rate, max_length)
 
 
+def new_skills(demos: Demonstrations, config: Config, seed: int = 0) -> Any:
+    """Untrained skills of either engine for any demonstrations."""
+    key = jax.random.key(seed)
+    return ENGINES[config.inference].make_skills(config.resolved(), space_of(demos), scaling_of(demos), key)
+
+
 def model_for(demos: Demonstrations, config: Config = SMALL, seed: int = 0) -> Model:
     """An untrained model for any demonstrations."""
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(seed))
+    skills = new_skills(demos, config, seed)
     return Model(skills, config, config.resolved(), duration_rate=2.5)

@@ -84,7 +84,7 @@ def test_where_nothing_changes_they_change_nothing() -> None:
     plain, marked = (cil.fit(demos, effects=effects, **tiny) for effects in (False, True))
     assert isinstance(plain.skills, ExactSkills)
     assert isinstance(marked.skills, ExactSkills)
-    batch = batch_of(demos, 32, 8)
+    batch = batch_of(demos.storage, 32, 8)
     for ours, theirs in zip(marked.skills.score_steps(batch), plain.skills.score_steps(batch), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -110,7 +110,9 @@ def test_skills_stop_by_the_odds_of_training() -> None:
     skills = cil.fit(lamps(20, 0), **settings).skills
     assert isinstance(skills, ExactSkills)
     assert skills.termination_weight == 3
-    steps = jax.tree.map(lambda leaf: leaf[0], skills.score_steps(batch_of(demos, demos.num_frames, demos.max_length)))
+    steps = jax.tree.map(
+        lambda leaf: leaf[0], skills.score_steps(batch_of(demos.storage, demos.num_frames, demos.max_length))
+    )
     seen, actions = jnp.asarray(demos.observations[0]), jnp.asarray(demos.actions[0])
     now = skills.init(seen[0])
     for t in range(len(actions)):

@@ -158,8 +158,8 @@ def test_samples_come_as_often_as_the_posterior_says(longest: int, segment_codes
 
 def test_batches_carry_codes_of_segments() -> None:
     demos = vector_demos()[:2]
-    assert batch_of(demos, 16, 9).segment_codes.shape == (2, 0)
-    batch = batch_of(demos.with_labels(segment_codes=[None, [2, -1]]), 16, 9)
+    assert batch_of(demos.storage, 16, 9).segment_codes.shape == (2, 0)
+    batch = batch_of(demos.with_labels(segment_codes=[None, [2, -1]]).storage, 16, 9)
     assert batch.segment_codes.tolist() == [[-1] * 10, [2, -1, *[NO_SEGMENT] * 8]]
     assert pick(batch, np.array([1])).segment_codes.tolist() == [[2, -1, *[NO_SEGMENT] * 8]]
 

@@ -15,7 +15,7 @@ from compile_il.data import DemonstrationError
 from compile_il.data.batch import batch_of
 from compile_il.data.labels import UNKNOWN
 from compile_il.data.spaces import scaling_of, space_of
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 
 LENGTHS = (5, 8, 2, 6, 7)
 CONFIG = Config(inference="relaxed", num_segments=3, num_skills=4, hidden_dim=6, num_iterations=2, batch_size=4)
@@ -35,13 +35,13 @@ def labelled(ends: list[list[int]], codes: list[list[int]]) -> cil.Demonstration
 def losses(demos: cil.Demonstrations, num_segments: int, **settings: Any) -> np.ndarray:
     """With the same networks, whatever the number of segments."""
     config = dataclasses.replace(CONFIG, num_segments=num_segments, **settings).resolved()
-    skills = engine_of(config).make_skills(
+    skills = ENGINES[config.inference].make_skills(
         config.resolved(), space_of(demos), scaling_of(demonstrations()), jax.random.key(0)
     )
     keys = jax.random.split(jax.random.key(1), len(demos))
-    batch = batch_of(demos, sum(LENGTHS) + 8, 9)
+    batch = batch_of(demos.storage, sum(LENGTHS) + 8, 9)
     return np.asarray(
-        eqx.filter_jit(engine_of(config).make_losses(config, 3.0))(skills, batch, keys, jnp.array(0)).total
+        eqx.filter_jit(ENGINES[config.inference].make_losses(config, 3.0))(skills, batch, keys, jnp.array(0)).total
     )
 
 

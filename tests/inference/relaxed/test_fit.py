@@ -16,16 +16,15 @@ from compile_il.data import DemonstrationError
 from compile_il.data.batch import Batch, batch_of
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.labels import UNKNOWN
-from compile_il.data.spaces import scaling_of, space_of
 from compile_il.evaluation.evaluate import score_model
 from compile_il.evaluation.execute import reconstruct, run_all
-from compile_il.inference.engines import engine_of
+from compile_il.inference.engines import ENGINES
 from compile_il.inference.relaxed.engine import temperature_at
 from compile_il.inference.relaxed.skills import RelaxedSkills
 from compile_il.inference.relaxed.supervision import supervision_of_batch
 from compile_il.worlds import make_world
 from compile_il.worlds.demonstrate import draw_batch, draw_levels
-from tests.inference.exact.small import model_for
+from tests.inference.exact.small import model_for, new_skills
 
 SMALL = Config(inference="relaxed", num_iterations=3, batch_size=8, hidden_dim=16, num_maps=2, num_skills=4)
 
@@ -139,8 +138,8 @@ def test_it_runs_in_a_world() -> None:
 
 def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
     config = dataclasses.replace(SMALL, **settings).resolved()
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
-    losses = engine_of(config).make_losses(config, 3.0)
+    skills = new_skills(demos, config)
+    losses = ENGINES[config.inference].make_losses(config, 3.0)
     keys = jax.random.split(jax.random.key(1), len(demos))
     return float(jnp.mean(eqx.filter_jit(losses)(skills, batch, keys, jnp.array(0)).total))
 
@@ -148,16 +147,16 @@ def loss_of(batch: Batch, demos: Demonstrations, **settings: Any) -> float:
 def test_padding_and_room_change_nothing() -> None:
     """Noise is drawn for padded times too, so it is kept away: at a temperature of (nearly) infinity none is left."""
     demos = vector_demos()
-    short = loss_of(batch_of(demos, 80, 9), demos, temperature=1e6)
-    assert loss_of(batch_of(demos, 96, 9), demos, temperature=1e6) == pytest.approx(short, abs=1e-4)
+    short = loss_of(batch_of(demos.storage, 80, 9), demos, temperature=1e6)
+    assert loss_of(batch_of(demos.storage, 96, 9), demos, temperature=1e6) == pytest.approx(short, abs=1e-4)
     assert np.isfinite(short)
 
 
 def test_states_and_actions_are_normed_together() -> None:
     demos = vector_demos()
-    skills = engine_of(SMALL).make_skills(SMALL.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
+    skills = new_skills(demos, SMALL)
     assert isinstance(skills, RelaxedSkills)
-    inputs = skills.read(batch_of(demos, 80, 9)).inputs
+    inputs = skills.read(batch_of(demos.storage, 80, 9)).inputs
     for row, length in zip(inputs, demos.lengths, strict=True):
         np.testing.assert_allclose(row[: length + 1].mean(axis=-1), 0.0, atol=1e-5)
         np.testing.assert_allclose(row[: length + 1].var(axis=-1), 1.0, rtol=1e-3)
@@ -175,7 +174,7 @@ def test_more_segments_than_steps_leave_some_empty() -> None:
 
 
 def labelled(demos: Demonstrations, **labels: Any) -> Batch:
-    return batch_of(demos.with_labels(**labels), 80, 9)
+    return batch_of(demos.with_labels(**labels).storage, 80, 9)
 
 
 def test_labels_are_read_as_ends_and_codes() -> None:
@@ -322,10 +321,10 @@ def test_labels_count_whatever_others_have() -> None:
 def test_half_precision_with_vectors_is_close_and_keeps_scales(inference: Any) -> None:
     demos = vector_demos(continuous=True)
     config = dataclasses.replace(SMALL, inference=inference, num_segments=2).resolved()
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
-    batch = batch_of(demos, int(demos.num_frames), demos.max_length)
+    skills = new_skills(demos, config)
+    batch = batch_of(demos.storage, int(demos.num_frames), demos.max_length)
     keys = jax.random.split(jax.random.key(1), len(demos))
-    losses = eqx.filter_jit(engine_of(config).make_losses(config, 3.0))
+    losses = eqx.filter_jit(ENGINES[config.inference].make_losses(config, 3.0))
     half = skills.in_half_precision()
     full_loss, half_loss = (losses(which, batch, keys, jnp.array(0)).total for which in (skills, half))
     np.testing.assert_allclose(half_loss, full_loss, rtol=0.03)

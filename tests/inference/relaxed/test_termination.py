@@ -9,13 +9,12 @@ from scipy.special import expit
 
 from compile_il.config import Config
 from compile_il.data.batch import batch_of
-from compile_il.data.spaces import Scaling, Space, scaling_of, space_of
-from compile_il.inference.engines import engine_of
+from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.relaxed.objective import termination_loss, termination_losses
 from compile_il.inference.relaxed.recognition import infer_all
 from compile_il.inference.relaxed.skills import RelaxedSkills, Termination
 from compile_il.inference.relaxed.supervision import supervision_of_batch
-from tests.inference.exact.small import vector_demos
+from tests.inference.exact.small import new_skills, vector_demos
 
 RNG = np.random.default_rng(0)
 SPACE = Space("vector", (3,), 0, 4, 0)
@@ -84,8 +83,8 @@ def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
     """It learns to say the boundaries that are found, which are not to be ones that it can say."""
     demos, num_segments = vector_demos(), 3
     config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).resolved()
-    skills = engine_of(config).make_skills(config.resolved(), space_of(demos), scaling_of(demos), jax.random.key(0))
-    batch = batch_of(demos, 32, 9)
+    skills = new_skills(demos, config)
+    batch = batch_of(demos.storage, 32, 9)
     lengths, supervision = jnp.asarray(batch.lengths), supervision_of_batch(batch, num_segments)
 
     @eqx.filter_jit

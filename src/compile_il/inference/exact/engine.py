@@ -137,7 +137,7 @@ def feasible(
     steps, parts = StepScores(*(jnp.zeros((max_length, num_skills)),) * 3), []
     for first in range(0, len(demos), num_rows):
         some = demos[first : first + num_rows]
-        batch = pick(batch_of(some, some.num_frames, max_length), rows_filled_up(len(some), num_rows))
+        batch = pick(batch_of(some.storage, some.num_frames, max_length), rows_filled_up(len(some), num_rows))
         # Without frames, of which each part has another number: one program does for all parts.
         labels = batch._replace(frames=batch.frames[:0], actions=batch.actions[:0])
         parts.append(~np.asarray(_is_impossible(labels, steps, priors, log_count))[: len(some)])
