@@ -70,6 +70,7 @@ def test_the_public_names() -> None:
         *("fit", "load", "demonstrate", "evaluate", "score", "make_world"),
         *("Model", "Segments", "Demonstrations", "Evaluation", "Config", "CompileError", "WORLDS", "UNKNOWN"),
     }
+    assert set(compile_il.__all__) <= set(dir(compile_il))
     for name in compile_il.__all__:
         assert getattr(compile_il, name) is not None
 

@@ -63,6 +63,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 # Images of accelerator machines often lack Gymnasium; all but the environments works without it.
 if importlib.util.find_spec("gymnasium") is not None:
     import gymnasium

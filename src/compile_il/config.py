@@ -24,7 +24,7 @@ Best = Literal["boundaries", "path"]
 
 
 class CompileError(ValueError):
-    """Base of all errors of this package; the message says what is wrong, where, and what to do."""
+    """Base of all errors of this package but those of files (`OSError`); the message says what to do."""
 
 
 class ConfigError(CompileError):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from compile_il.config import MissingExtraError
+from compile_il.config import CompileError, MissingExtraError
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.segment_counts import broadcast_counts
 from compile_il.evaluation.evaluate import Evaluation, label_scores, true_counts
@@ -90,7 +90,7 @@ def best_on(candidates: Sequence[Baseline], train: Demonstrations, validation: D
     Validation demonstrations have true boundaries; scores on them are not to be reported.
     """
     if not candidates:
-        raise ValueError("There is nothing to choose from: give at least one candidate.")
+        raise CompileError("There is nothing to choose from: give at least one candidate.")
     counts, choices = true_counts(validation), []
     for baseline in candidates:
         fitted = baseline.fit(train)

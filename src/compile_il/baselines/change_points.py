@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from compile_il.baselines.base import Cuts, counts_of, import_baseline_library, require_demonstrations
 from compile_il.baselines.features import Features, View
+from compile_il.config import CompileError
 from compile_il.data import Demonstrations
 
 Method = Literal["dynp", "kernel"]
@@ -42,7 +43,7 @@ class ChangePoints:
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
-            raise ValueError(f'method is {self.method!r}: use "dynp" or "kernel".')
+            raise CompileError(f'method is {self.method!r}: use "dynp" or "kernel".')
 
     def fit(self, demos: Demonstrations) -> "ChangePointCuts":
         """Learns how to scale features; each demonstration is then cut by itself."""

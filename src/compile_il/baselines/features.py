@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from compile_il.config import CompileError
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.spaces import Space, check_numbering, check_space, space_of
 
@@ -41,9 +42,9 @@ class View:
 
     def __post_init__(self) -> None:
         if self.reads not in get_args(Reads):
-            raise ValueError(f'reads is {self.reads!r}: use "states", "actions" or "both".')
+            raise CompileError(f'reads is {self.reads!r}: use "states", "actions" or "both".')
         if self.num_components < 1:
-            raise ValueError(f"num_components is {self.num_components}: use at least 1.")
+            raise CompileError(f"num_components is {self.num_components}: use at least 1.")
 
 
 def views_for(demos: Demonstrations) -> list[View]:

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from compile_il.baselines.base import Cuts, counts_of, import_baseline_library, require_demonstrations, strongest
 from compile_il.baselines.features import MOST_ROWS, Features, View
+from compile_il.config import CompileError
 from compile_il.data import DemonstrationError, Demonstrations
 
 WEAK = 1e-3
@@ -35,7 +36,7 @@ class HiddenMarkov:
     def __post_init__(self) -> None:
         for name in ("num_states", "num_restarts", "num_iterations"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: use at least 1.")
+                raise CompileError(f"{name} is {getattr(self, name)}: use at least 1.")
 
     def fit(self, demos: Demonstrations) -> "HiddenMarkovCuts":
         """Trains several times, and returns the most likely model."""

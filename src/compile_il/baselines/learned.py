@@ -28,7 +28,7 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from compile_il.baselines.base import Cuts, counts_of, strongest
-from compile_il.config import Config
+from compile_il.config import CompileError, Config
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, rounded_batch, rows_filled_up
 from compile_il.data.spaces import check_space
@@ -94,7 +94,9 @@ class SurprisalCuts:
     def __post_init__(self) -> None:
         skills = self.model.skills
         if not isinstance(skills, ExactSkills) or skills.num_skills > 1 or skills.policies.encoder.memory is None:
-            raise ValueError("LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings.")
+            raise CompileError(
+                "LSTM surprisal needs a model with one skill and a memory: train with surprisal_settings."
+            )
 
     def segment(self, demos: Demonstrations, num_segments: int | Sequence[int]) -> Cuts:
         """Cuts each demonstration into a number of segments, where actions have the least probability."""
@@ -142,7 +144,7 @@ def without_end(model: Model) -> Model:
     """Returns the same model with skills that never stop: the paper runs VAE-BC until the episode ends."""
     skills = model.skills
     if not isinstance(skills, RelaxedSkills):
-        raise ValueError("Only models of relaxed inference have a termination policy to be taken away.")
+        raise CompileError("Only models of relaxed inference have a termination policy to be taken away.")
     bias = skills.termination.head.layers[-1].bias
     assert bias is not None, "heads are made with a bias"
     unending = eqx.tree_at(lambda s: s.termination.head.layers[-1].bias, skills, jnp.full_like(bias, NEVER))

@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from compile_il.config import MAX_SEED, CompileWarning, MissingExtraError
+from compile_il.config import MAX_SEED, CompileError, CompileWarning, MissingExtraError
 
 WorldName = Literal["grid-pickup", "grid-visit", "reacher", "symbols", "grid-pickup-window", "grid-visit-window"]
 """Names of the worlds in `compile_il.worlds.WORLDS`, as a type that tyro reads."""
@@ -36,9 +36,9 @@ def option(metavar: str, default: str) -> Any:
 def check_numbers(num_demos: int, seed: int) -> None:
     """Refuses numbers of demonstrations and seeds that are out of range."""
     if num_demos < 1:
-        raise ValueError(f"--num-demos is {num_demos}: ask for at least 1.")
+        raise CompileError(f"--num-demos is {num_demos}: ask for at least 1.")
     if not 0 <= seed <= MAX_SEED:
-        raise ValueError(f"--seed is {seed}: use a number from 0 to {MAX_SEED}.")
+        raise CompileError(f"--seed is {seed}: use a number from 0 to {MAX_SEED}.")
 
 
 def command_line(arguments: list[str], program: str = "compile-il") -> str:

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 import compile_il as cil
 from compile_il.cli.console import Interrupted, option, say
-from compile_il.config import MAX_SEED, TEST_SEED, Config
+from compile_il.config import MAX_SEED, TEST_SEED, CompileError, Config
 from compile_il.rl.config import AgentConfig
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Train(RunOptions):
         if self.coordinator is not None:
             join_hosts(self.coordinator, num_hosts=self.num_hosts, host=self.host)
         elif self.num_hosts is not None or self.host is not None:
-            raise ValueError("Several hosts need the address of the first: --coordinator first-host:1234.")
+            raise CompileError("Several hosts need the address of the first: --coordinator first-host:1234.")
         with fail_together():
             demos = self._demonstrations()
         with self.resumable() as run:
@@ -115,9 +115,9 @@ class Train(RunOptions):
             return self.source if self.num_tasks is None else training_world(self.source, self.num_tasks)
         if not Path(self.source).exists():
             worlds = ", ".join(cil.WORLDS)
-            raise ValueError(f"{self.source} is neither a file nor a world: name a file, or one of {worlds}.")
+            raise CompileError(f"{self.source} is neither a file nor a world: name a file, or one of {worlds}.")
         if self.num_tasks is not None:
-            raise ValueError(f"--num-tasks is for worlds, and {self.source} is a file: leave it out.")
+            raise CompileError(f"--num-tasks is for worlds, and {self.source} is a file: leave it out.")
         return cil.Demonstrations.load(self.source)
 
 
@@ -201,7 +201,7 @@ class Play:
         from compile_il.rl.player import load_player
 
         if self.watch < 0 or not 0 <= self.seed <= MAX_SEED:
-            raise ValueError(f"--watch is {self.watch}, --seed {self.seed}: use 0 or more, seeds up to {MAX_SEED}.")
+            raise CompileError(f"--watch is {self.watch}, --seed {self.seed}: use 0 or more, seeds up to {MAX_SEED}.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         player, measurement = with_tasks(load_player(self.agent), self.num_tasks), Measurement()
@@ -233,7 +233,7 @@ def with_tasks(player: "Player", num_tasks: int | None) -> "Player":
     if num_tasks is None:
         return player
     if player.config.agent == "bc" or not isinstance(player.world, GridWorld):
-        raise ValueError("This agent acts only on tasks such as those of its training: leave out --num-tasks.")
+        raise CompileError("This agent acts only on tasks such as those of its training: leave out --num-tasks.")
     return dataclasses.replace(player, world=with_num_tasks(player.world, num_tasks))
 
 

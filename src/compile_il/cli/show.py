@@ -13,7 +13,7 @@ from rich.table import Column, Table
 
 import compile_il as cil
 from compile_il.cli.console import WorldName, check_numbers, option, say
-from compile_il.config import TEST_SEED, Best, Decoder
+from compile_il.config import TEST_SEED, Best, CompileError, Decoder
 
 SegmentOption = Annotated[int | Literal["unknown"] | None, option("INT|unknown", "as the model was trained")]
 
@@ -134,16 +134,18 @@ class Evaluate(ModelOptions):
 
         check_numbers(self.num_demos, self.seed)
         if not self.num_tasks:
-            raise ValueError("--num-tasks: give lengths of task lists, such as 3 5.")
+            raise CompileError("--num-tasks: give lengths of task lists, such as 3 5.")
         if self.demos and self.world is not None:
-            raise ValueError("--demos and --world: score the model on one or on the other.")
+            raise CompileError("--demos and --world: score the model on one or on the other.")
         if self.out is not None:
             check_target(self.out, overwrite=self.overwrite)
         model, measurement = cil.load(self.model), Measurement()
         levels: dict[str, Any] = load_sets(self.demos)
         if not self.demos:
             if (name := self.world or model.world) is None:
-                raise ValueError("The model was trained on data: say where to score it, with --world or with --demos.")
+                raise CompileError(
+                    "The model was trained on data: say where to score it, with --world or with --demos."
+                )
             world = cil.make_world(name)
             levels = {f"{name}, {tasks} tasks": with_num_tasks(world, tasks) for tasks in self.num_tasks}
         how: Any = {"decoder": self.decoder, "best": self.best, "count": "unknown" if self.count_unknown else "true"}
@@ -210,7 +212,7 @@ class Report(ModelOptions):
 
         check_target(self.out, overwrite=self.overwrite)
         if not self.demos:
-            raise ValueError("There are no demonstrations to show: name at least one file.")
+            raise CompileError("There are no demonstrations to show: name at least one file.")
         model, sets = cil.load(self.model), []
         how: Any = {"decoder": self.decoder, "best": self.best}
         for name, demos in load_sets(self.demos).items():

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from compile_il.config import CompileError
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.validation import INTEGERS, REALS, DemonstrationError, ObservationKind
 
@@ -154,9 +155,9 @@ def _check(value: Any, what: str, shape: tuple[int, ...], limit: int | None) -> 
     if limit is not None:
         if array.shape != () or not np.issubdtype(array.dtype, np.integer) or not 0 <= array < limit:
             plural = "symbols" if what == "observation" else "actions"
-            raise ValueError(f"The {what} is {array}: the model was trained with {plural} 0 to {limit - 1}.")
+            raise CompileError(f"The {what} is {array}: the model was trained with {plural} 0 to {limit - 1}.")
     elif array.shape != shape or array.dtype.kind not in INTEGERS + REALS or not np.isfinite(array).all():
-        raise ValueError(
+        raise CompileError(
             f"The {what} is of type {array.dtype} and shape {array.shape}: give finite numbers of shape {shape}, as in "
             "training."
         )

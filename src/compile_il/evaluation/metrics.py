@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from compile_il.config import CompileError
 from compile_il.data import DemonstrationError, Demonstrations
 from compile_il.data.segments import Segments
 
@@ -97,13 +98,13 @@ _Pairs = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 def _pairs(predicted: Sequence[Any], true: Sequence[Any], name: str) -> _Pairs:
     """Pairs the lists of the same demonstrations; refuses all but flat lists of whole numbers."""
     if len(predicted) != len(true) or not len(true):
-        raise ValueError(
+        raise CompileError(
             f"There are {name} of {len(predicted)} and of {len(true)} demonstrations: give both of the same."
         )
     pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(predicted, true, strict=True)]
     for i, values in ((i, values) for i, pair in enumerate(pairs) for values in pair):
         if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
-            raise ValueError(
+            raise CompileError(
                 f"The {name} of demonstration {i} are {values.dtype} of shape {values.shape}, not a list of whole "
                 "numbers (Gaussian codes are no labels)."
             )
@@ -224,7 +225,7 @@ def segmental_f1(predicted: Labels, true: Labels, overlap: float) -> float:
     Labels must have the same meaning on both sides; see `match_labels`.
     """
     if not 0 < overlap <= 1:
-        raise ValueError(f"overlap is {overlap}: use a share above 0 and up to 1, such as 0.5.")
+        raise CompileError(f"overlap is {overlap}: use a share above 0 and up to 1, such as 0.5.")
     pairs = [(_runs(one), _runs(other)) for one, other in _label_pairs(predicted, true)]
     hits = sum(_num_hits(one, other, overlap) for one, other in pairs)
     return 2 * hits / sum(len(runs.labels) for pair in pairs for runs in pair)
@@ -234,7 +235,7 @@ def _label_pairs(predicted: Labels, true: Labels) -> _Pairs:
     pairs = _pairs(predicted, true, "labels")
     for i, (one, other) in enumerate(pairs):
         if len(one) != len(other) or not len(other):
-            raise ValueError(
+            raise CompileError(
                 f"Demonstration {i} has {len(one)} predicted labels and {len(other)} true ones: give one for each step."
             )
     return pairs
@@ -282,9 +283,9 @@ def summarise(values: Sequence[float], *, num_resamples: int = 10_000, seed: int
     """
     scores = np.asarray(values, np.float64)
     if scores.ndim != 1 or len(scores) == 0:
-        raise ValueError(f"Values have the shape {scores.shape}: give a list with one number for each seed.")
+        raise CompileError(f"Values have the shape {scores.shape}: give a list with one number for each seed.")
     if not np.isfinite(scores).all():
-        raise ValueError(f"Values are {list(values)}: leave out what is no number.")
+        raise CompileError(f"Values are {list(values)}: leave out what is no number.")
     chosen = np.random.default_rng(seed).integers(0, len(scores), (num_resamples, len(scores)))
     low, high = np.percentile(scores[chosen].mean(axis=1), [2.5, 97.5])
     std = float(scores.std(ddof=1)) if len(scores) > 1 else float("nan")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from compile_il.config import Best, Config, Decoder
+from compile_il.config import Best, CompileError, Config, Decoder
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
 from compile_il.data.batch import Batch, Cost, alike_in_length, rounded_batch, rows_filled_up
 from compile_il.data.demonstrations import not_demonstrations
@@ -112,12 +112,12 @@ class Model:
         Codes must be categorical.
         """
         if self.resolved.codes == "gaussian":
-            raise ValueError(
+            raise CompileError(
                 "Codes of real numbers cannot be summed over, and so there is no posterior to draw from: use segment, "
                 'or train with codes="categorical".'
             )
         if self.resolved.forgetful:
-            raise ValueError(f"{exact.FORGETFUL}, and so there is no posterior to draw from: use segment.")
+            raise CompileError(f"{exact.FORGETFUL}, and so there is no posterior to draw from: use segment.")
         log_counts = self.log_counts(demos, num_segments, "exact", max_segments)
         keys = jax.random.split(key_of(seed), len(demos))
 
@@ -147,11 +147,11 @@ class Model:
         some_unknown = has_unknown(num_segments)
         if some_unknown and not engine.FINDS_COUNTS:
             instead = "" if self.resolved.codes == "gaussian" else ', or decoder="exact"'
-            raise ValueError(f"The recognition model needs the number of segments: pass it{instead}.")
+            raise CompileError(f"The recognition model needs the number of segments: pass it{instead}.")
         most = self.resolved.max_segments
         if max_segments is not None:
             if not some_unknown:
-                raise ValueError(
+                raise CompileError(
                     "max_segments has no meaning where the number of segments is given: leave it out, or pass "
                     '"unknown".'
                 )
@@ -179,9 +179,9 @@ class Model:
     def choose_decoder(self, decoder: Decoder | None = None, best: Best | None = None) -> Decoder:
         """Returns the given decoder or the model's own; refuses one that does not fit the model or `best`."""
         if decoder is not None and decoder not in get_args(Decoder):
-            raise ValueError(f'decoder is {decoder!r}: use "exact" or "recognition".')
+            raise CompileError(f'decoder is {decoder!r}: use "exact" or "recognition".')
         if best is not None and best not in get_args(Best):
-            raise ValueError(f'best is {best!r}: use "boundaries" or "path".')
+            raise CompileError(f'best is {best!r}: use "boundaries" or "path".')
         decoder = decoder or ENGINES[self.config.inference].DECODER
         DECODERS[decoder].check_decodable(self.resolved, best)
         return decoder

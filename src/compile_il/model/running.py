@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from compile_il.config import Config
+from compile_il.config import CompileError, Config
 from compile_il.data.spaces import check_action, check_observation
 from compile_il.inference.records import Skills
 
@@ -47,12 +47,12 @@ def check_skill(skill: Code, config: Config) -> Array:
     if config.codes == "gaussian":
         numbers = given.shape == (config.code_dim,) and np.issubdtype(given.dtype, np.number)
         if not numbers or not np.isfinite(given).all():
-            raise ValueError(
+            raise CompileError(
                 f"The skills of this model are vectors of {config.code_dim} finite numbers, such as found.skills[0][0] "
                 f"of found = model.segment(demos), and {skill} was given."
             )
     elif given.shape != () or not np.issubdtype(given.dtype, np.integer) or not 0 <= given < config.num_skills:
-        raise ValueError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
+        raise CompileError(f"There is no skill {skill}: the model has 0 to {config.num_skills - 1}.")
     return jnp.asarray(given)
 
 

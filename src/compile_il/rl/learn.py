@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from compile_il.config import VALIDATION_SEED
+from compile_il.config import VALIDATION_SEED, CompileError
 from compile_il.data.files import checksum
 from compile_il.model.files import named_leaves
 from compile_il.model.model import Model
@@ -67,7 +67,7 @@ def learn(
       The agent; of several seeds, the one with the most success on unseen levels.
     """
     if resume and out is None:
-        raise ValueError("There is nothing to resume: give the folder of the run as out.")
+        raise CompileError("There is nothing to resume: give the folder of the run as out.")
     config = AgentConfig.given(config, settings)
     task_world: Any = make_world(world) if isinstance(world, str) else world
     if not (hasattr(task_world, "step") and hasattr(task_world, "num_types")):

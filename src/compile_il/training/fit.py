@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from compile_il.config import Config
+from compile_il.config import CompileError, Config
 from compile_il.data import Demonstrations
 from compile_il.data.segment_counts import CountWarning, attach_counts, counts_from_labels
 from compile_il.evaluation.metrics import boundary_accuracy
@@ -63,7 +63,7 @@ def fit(
     """
     with devices.fail_together():
         if resume and out is None:
-            raise ValueError("There is nothing to resume: give the folder of the run as out.")
+            raise CompileError("There is nothing to resume: give the folder of the run as out.")
         demos, config = attach_counts(demos, config, settings)
     if jax.process_count() > 1:  # to read all data takes a while
         given = {name: str(value) for name, value in config.to_json().items()}

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from compile_il.config import CompileError
 from compile_il.worlds.drawing import grid_image, grid_text, reacher_image, reacher_text
 from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWindowWorld, GridWorld
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
@@ -48,7 +49,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
 
     def __init__(self, render_mode: RenderMode | None) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode is {render_mode!r}: use one of {self.metadata['render_modes']} or None.")
+            raise CompileError(f"render_mode is {render_mode!r}: use one of {self.metadata['render_modes']} or None.")
         self.render_mode = render_mode
         self._frames: list[NDArray[Any]] = []
         self._plan: Any = None
@@ -67,7 +68,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         """Begins an episode on a random level, or on the one given in the options."""
         super().reset(seed=seed)
         if unknown := set(options or {}) - {"level"}:
-            raise ValueError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
+            raise CompileError(f"Unknown reset options {sorted(unknown)}: the only one is 'level'.")
         with _on_cpu():
             if options and "level" in options:
                 self.level = _check_level(self.world, options["level"])
@@ -132,7 +133,7 @@ class GridEnv(WorldEnv[np.int64, GridWorld]):
     def _check_action(self, action: Any) -> NDArray[Any]:
         chosen = np.asarray(action)
         if chosen.size != 1 or chosen.dtype.kind not in "iu" or not 0 <= chosen.item() < self.world.num_actions:
-            raise ValueError(f"Action {action!r} is not in {self.action_space}.")
+            raise CompileError(f"Action {action!r} is not in {self.action_space}.")
         return np.array(chosen.item(), np.int32)
 
 
@@ -164,7 +165,7 @@ class ReacherEnv(WorldEnv[NDArray[np.float32], ReacherWorld]):
         # The world clips speeds that are too high.
         speeds = np.asarray(action, np.float32)
         if speeds.shape != (2,) or not np.isfinite(speeds).all():
-            raise ValueError(f"Action {action!r} is not a pair of angular velocities.")
+            raise CompileError(f"Action {action!r} is not a pair of angular velocities.")
         return speeds
 
 

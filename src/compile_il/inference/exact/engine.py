@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 from numpy.typing import NDArray
 
-from compile_il.config import Best, Config, Decoder
+from compile_il.config import Best, CompileError, Config, Decoder
 from compile_il.data import Demonstrations
 from compile_il.data.batch import Batch, Cost, batch_of, pick, rows_filled_up
 from compile_il.data.labels import PartialLabels
@@ -85,9 +85,9 @@ def check_decodable(config: Config, best: Best | None) -> None:
     """Refuses models whose segmentations cannot be summed over."""
     del best
     if config.codes == "gaussian":
-        raise ValueError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
+        raise CompileError('Codes of real numbers cannot be summed over: pass decoder="recognition".')
     if config.forgetful:
-        raise ValueError(f'{FORGETFUL}: pass decoder="recognition".')
+        raise CompileError(f'{FORGETFUL}: pass decoder="recognition".')
 
 
 FORGETFUL = "Segmentations cannot be summed over where policies forget: what a step is worth depends on where it began"

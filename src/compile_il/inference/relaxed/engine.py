@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 from numpy.typing import NDArray
 
-from compile_il.config import Best, Config, Decoder
+from compile_il.config import Best, CompileError, Config, Decoder
 from compile_il.data import DemonstrationError
 from compile_il.data.batch import Batch, Cost
 from compile_il.data.labels import PartialLabels
@@ -48,10 +48,10 @@ def decode(
 def check_decodable(config: Config, best: Best | None) -> None:
     """Refuses models without a recognition model, and any value of `best`."""
     if config.inference != "relaxed":
-        raise ValueError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
+        raise CompileError('This model has no recognition model: pass decoder="exact", or train one with "relaxed".')
     if best is not None:
         instead = "leave it out" if config.codes == "gaussian" else 'leave it out, or pass decoder="exact"'
-        raise ValueError(f"best has no meaning for the recognition model: {instead}.")
+        raise CompileError(f"best has no meaning for the recognition model: {instead}.")
 
 
 def check_labels(labels: PartialLabels, counts: NDArray[np.integer]) -> None:
