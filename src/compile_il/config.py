@@ -148,7 +148,7 @@ class Config(Settings):
     max_segments: int = setting(12, AT_LEAST_ONE)
     """Most segments considered where their number is not known; raised to the largest number that labels give."""
     num_skills: int = setting(10, AT_LEAST_ONE)
-    """Number of skills to find."""
+    """Number of skills."""
     inference: Literal["exact", "relaxed"] = "exact"
     """How boundaries and skills are inferred: summed out, or by the paper's recognition model with relaxed samples."""
     supervision: Literal["none", "b", "z", "bz"] = "none"
@@ -186,9 +186,9 @@ class Config(Settings):
     sigma_floor: float | None = setting(None, POSITIVE)
     """Least spread of policies' continuous actions, in standard deviations of the data's; if None 0.5, relaxed 0.25."""
     segment_cost: float = setting(0.0, only=EXACT)
-    """Log-probability that each further segment costs where the number of segments is not known."""
+    """Log-probability subtracted for each segment after the first, if their number is not known."""
     effects: bool = setting(False, only=EXACT)
-    """Whether skills also differ in what they change, so that each stands for a thing rather than a place."""
+    """Whether skills also differ in what they change, so that each stands for an object instead of a location."""
     effect_spread: float = setting(0.2, POSITIVE, only=EXACT)
     """Deviation of a skill's effect, in largest entries of a channel or deviations of a column; smaller counts more."""
     codes: Literal["categorical", "gaussian"] = setting("categorical", only=RELAXED)
@@ -196,7 +196,7 @@ class Config(Settings):
     code_dim: int = setting(32, AT_LEAST_ONE, only=GAUSSIAN)
     """Relaxed: number of entries of a Gaussian code."""
     readout: Literal["last", "attentive"] = setting("last", only=RELAXED)
-    """Relaxed: where the code of a segment is read: softly at its last step, or where attention says."""
+    """Relaxed: where the code of a segment is read: softly at its last step, or weighted by attention."""
     boundary_term: Literal["first", "lengths"] = setting("first", only=RELAXED)
     """Relaxed: the prior over boundaries as M times the first one's divergence, or on each segment's soft length."""
     beta_codes: float = setting(0.1, NOT_NEGATIVE, only=RELAXED)
