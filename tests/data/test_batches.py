@@ -13,9 +13,9 @@ from compile_il.data.batch import (
     ROUND_FRAMES,
     ROUND_STEPS,
     Batch,
-    acts,
     batch_of,
     frame_budget,
+    has_action,
     pick,
     rounded_batch,
     rows_filled_up,
@@ -110,7 +110,7 @@ def test_gradients_find_their_frames(num_frames: int) -> None:
 def test_no_action_is_taken_where_a_demonstration_ends(num_frames: int) -> None:
     batch = batch_of(vector_demos().storage, num_frames, 9)
     ends = (batch.first + batch.lengths)[batch.fits]
-    assert np.flatnonzero(~np.asarray(acts(batch))).tolist() == ends.tolist()
+    assert np.flatnonzero(~np.asarray(has_action(batch))).tolist() == ends.tolist()
 
 
 def test_labels_travel() -> None:

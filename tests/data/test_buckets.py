@@ -15,12 +15,12 @@ from compile_il.config import Config
 from compile_il.data.batch import (
     Batch,
     Bucket,
-    alike_in_length,
     batch_of,
     batches_by_bucket,
     frame_budget,
+    group_by_length,
     make_buckets,
-    most_among,
+    rows_needed,
     usual_length,
 )
 from compile_il.data.demonstrations import Demonstrations
@@ -81,7 +81,7 @@ def test_which_lengths_are_usual_does_not_depend_on_devices() -> None:
     ("num_chosen", "num_all", "batch_size"), [(23, 10_000, 16), (9, 1000, 4), (5, 7, 6), (1, 9, 9)]
 )
 def test_a_bucket_is_too_small_once_in_a_billion(num_chosen: int, num_all: int, batch_size: int) -> None:
-    most = most_among(num_chosen, num_all, batch_size)
+    most = rows_needed(num_chosen, num_all, batch_size)
     more = hypergeom(num_all, num_chosen, batch_size).sf
     assert more(most) <= 1e-9 * (1 + 1e-6)
     assert more(most - 1) > 1e-9
@@ -165,7 +165,7 @@ def test_noise_is_that_of_the_row_in_the_batch() -> None:
 def test_segments_come_back_in_order() -> None:
     """Of demonstrations of usual and of unusual lengths between them, as of each by itself; and so do samples."""
     demos = demos_of((5, 70, 6, 5, 80, 5, 6, 7))
-    assert [group.tolist() for group in alike_in_length(demos.lengths, QUADRATIC)] == [[0, 2, 3, 5, 6, 7], [1, 4]]
+    assert [group.tolist() for group in group_by_length(demos.lengths, QUADRATIC)] == [[0, 2, 3, 5, 6, 7], [1, 4]]
     model = model_for(demos, SMALL)
     counts = [3, 2, 1, 2, 3, 1, 2, 3]
     found = model.segment(demos, counts)

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from compile_il.config import Config
-from compile_il.data.spaces import Space
+from compile_il.data.spaces import Space, blank_scaling
 from compile_il.inference.engines import ENGINES
 from compile_il.inference.records import Skills
 from compile_il.inference.relaxed.skills import RelaxedSkills
-from compile_il.model.files import _blank_scaling
 from compile_il.model.model import Model
 from compile_il.rl.agent import Agent
 from compile_il.rl.config import AgentConfig, AgentError
@@ -37,7 +36,7 @@ def untrained(size: int = SIZE, **settings: Any) -> Model:
     config = Config(num_skills=4, hidden_dim=8, num_maps=2, **settings).resolved()
     space = Space("grid", (size, size, 12), 0, NUM_ACTIONS, 0)
 
-    scaling = _blank_scaling(space)
+    scaling = blank_scaling(space)
 
     def last_bias(skills: Skills) -> jax.Array:
         head = skills.termination.head if isinstance(skills, RelaxedSkills) else skills.stopping

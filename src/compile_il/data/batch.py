@@ -1,6 +1,6 @@
-"""Makes batches with frames end to end, sorts demonstrations into length buckets, and pads scores of frames.
+"""Makes batches with concatenated frames, sorts demonstrations into length buckets, and pads scores of frames.
 
-Networks run on frames end to end, without padding. Sums over segmentations need padding to the longest demonstration,
+Networks run on concatenated frames, without padding. Sums over segmentations need padding to the longest demonstration,
 and time that grows with its square. So each batch has one bucket for the usual lengths and at most one small bucket for
 longer ones; results are the same, since no demonstration depends on another.
 """
@@ -21,11 +21,11 @@ from compile_il.data.ragged import Ragged, Storage
 
 ROUND_STEPS, ROUND_FRAMES = 16, 1024
 """Numbers of steps and of frames are rounded up to multiples of these, so that only few programs are compiled."""
-ONE_IN = 10**9
-"""At most one random batch in this many has more long demonstrations than its bucket holds."""
-WORTH_IT = 2.0
+OVERFLOW_RATE = 1e-9
+"""At most this share of random batches has more long demonstrations than its bucket holds."""
+MIN_SPEEDUP = 2.0
 """Factor by which a second bucket must make batches cheaper, since it means a second program to compile."""
-NOWHERE = -1
+NO_PLACE = -1
 """Place of a frame that no demonstration has."""
 
 Cost = Callable[[int], float]
@@ -35,7 +35,7 @@ AnyArray = jax.Array | np.ndarray
 
 
 class Batch(NamedTuple):
-    """B demonstrations: a fixed number F of frames end to end, and where each demonstration's frames are among them."""
+    """B demonstrations: F concatenated frames, a fixed number, and where each demonstration's frames are among them."""
 
     frames: Shaped[AnyArray, "F ..."]
     actions: Shaped[AnyArray, "F ..."]
@@ -122,7 +122,7 @@ def rounded_batch(demos: Demonstrations, rows: np.ndarray, max_length: int) -> B
     return pick(batch_of(demos.storage, num_frames, num_steps), rows)
 
 
-def acts(batch: Batch) -> Bool[Array, " F"]:
+def has_action(batch: Batch) -> Bool[Array, " F"]:
     """Returns whether there is an action at each frame; there is none where a demonstration ends."""
     ends = jnp.where(batch.fits, batch.first + batch.lengths, UNKNOWN)
     return ~jnp.any(jnp.arange(batch.frames.shape[0])[:, None] == ends, axis=1)
@@ -146,19 +146,19 @@ def usual_length(lengths: NDArray[np.integer], batch_size: int, cost: Cost) -> i
     needed = 1 - (1 - share_longer) ** batch_size
     rows = np.minimum(1 + batch_size * share_longer, batch_size)
     apart = batch_size * np.array([cost(int(n)) for n in different[:-1]]) + needed * rows * cost(longest)
-    if not len(apart) or apart.min() * WORTH_IT > batch_size * cost(longest):
+    if not len(apart) or apart.min() * MIN_SPEEDUP > batch_size * cost(longest):
         return longest
     return int(different[apart.argmin()])
 
 
-def most_among(num_chosen: int, num_all: int, batch_size: int) -> int:
-    """Returns how many rows hold the chosen demonstrations of all random batches but one in `ONE_IN`."""
+def rows_needed(num_chosen: int, num_all: int, batch_size: int) -> int:
+    """Returns how many rows hold the chosen demonstrations of all random batches but a share of `OVERFLOW_RATE`."""
     from scipy.stats import hypergeom  # takes a while, which most uses of the package need not pay
 
-    return max(1, int(hypergeom.isf(1 / ONE_IN, num_all, num_chosen, batch_size)))
+    return max(1, int(hypergeom.isf(OVERFLOW_RATE, num_all, num_chosen, batch_size)))
 
 
-def alike_in_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
+def group_by_length(lengths: NDArray[np.integer], cost: Cost) -> list[NDArray[np.intp]]:
     """Returns the indices of demonstrations to segment together: all, or those of usual lengths and then the others."""
     usual = usual_length(lengths, len(lengths), cost)
     groups = [np.flatnonzero(lengths <= usual), np.flatnonzero(lengths > usual)]
@@ -175,7 +175,7 @@ def make_buckets(lengths: NDArray[np.integer], batch_size: int, num_shares: int,
     if usual == longest:
         return [Bucket(0, longest, share_size, frame_budget(lengths, share_size))]
     is_long = lengths > usual
-    num_long = most_among(int(is_long.sum()), len(lengths), share_size)
+    num_long = rows_needed(int(is_long.sum()), len(lengths), share_size)
     return [
         Bucket(0, usual, share_size, frame_budget(lengths[~is_long], share_size)),
         Bucket(usual, longest, num_long, frame_budget(lengths[is_long], num_long)),
@@ -227,7 +227,7 @@ def to_padded(scores: Any, batch: Batch, max_length: int) -> Any:
     rows = jnp.arange(num_rows)
     owner = jnp.searchsorted(ends, rows, side="right", method="scan_unrolled")
     time = rows - first[jnp.minimum(owner, len(first) - 1)]
-    place = jnp.where((owner < len(first)) & (time < max_length), owner * max_length + time, NOWHERE)
+    place = jnp.where((owner < len(first)) & (time < max_length), owner * max_length + time, NO_PLACE)
 
     def spread(values: Shaped[AnyArray, "F ..."]) -> Shaped[Array, "B T ..."]:
         values = jnp.asarray(values)
@@ -246,7 +246,7 @@ def _spread(
 
 def _spread_back(place: Int[Array, " F"], gradient: Float[Array, "B T ..."]) -> tuple[Array, None, None]:
     rows = gradient.reshape(-1, *gradient.shape[2:])[jnp.maximum(place, 0)]
-    is_used = (place != NOWHERE).reshape(-1, *[1] * (rows.ndim - 1))
+    is_used = (place != NO_PLACE).reshape(-1, *[1] * (rows.ndim - 1))
     return jnp.where(is_used, rows, 0), None, None
 
 

@@ -53,7 +53,7 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, suffix: str =
     if target.is_dir() or target.name in ("", ".."):
         raise IsADirectoryError(f"{target} is a folder: name a file to write, such as {target / 'new'}{suffix}.")
     target = target if target.suffix else target.with_name(target.name + suffix)
-    file = _behind_links(target)
+    file = _resolve_links(target)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {file.parent}: make it first, or write somewhere else.")
     if target.exists() and not overwrite:
@@ -74,7 +74,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
     Where `path` is a link, the link stays, and what it points at is replaced.
     """
-    path = _behind_links(path)
+    path = _resolve_links(path)
     with _folder_beside(path) as scratch:
         new, old = Path(scratch, path.name), Path(scratch, "old")
         yield new
@@ -97,7 +97,7 @@ def _folder_beside(path: Path) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
 
 
-def _behind_links(path: Path) -> Path:
+def _resolve_links(path: Path) -> Path:
     """Returns the file or folder, there already or not yet, to which a path leads; refuses all other things."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise FileExistsError(f"{path} is a device, a pipe or a socket, which is never replaced: name a file to write.")

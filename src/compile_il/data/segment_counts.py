@@ -17,7 +17,7 @@ Counts = Sequence[int | None] | NDArray[np.integer]
 """A number of segments for each demonstration, or None where that is unknown."""
 Source = TypeVar("Source")
 
-_CROWDED, _WHOLE = 0.1, 0.9
+SHARE_AT_LIMIT, SHARE_UNDIVIDED = 0.1, 0.9
 """Shares of demonstrations with as many segments as were considered, or with one, that are taken for no chance."""
 
 
@@ -125,16 +125,16 @@ def _is_list(counts: Any) -> TypeGuard[Sequence[Any]]:
 def warn_of_counts(counts: NDArray[np.integer], demos: Demonstrations, most: int) -> None:
     """Warns where labels give no number and nearly all segmentations have 1 segment, or many the `most` considered."""
     is_inferred = counts_from_labels(demos) == UNKNOWN
-    crowded = is_inferred & (counts == most) & (demos.lengths > most)
-    whole = is_inferred & (counts == 1) & (demos.lengths > 1)
+    at_limit = is_inferred & (counts == most) & (demos.lengths > most)
+    undivided = is_inferred & (counts == 1) & (demos.lengths > 1)
     remedy = "train for longer (num_iterations), or give their number (num_segments) or mean length (duration_rate)."
-    if crowded.mean() >= _CROWDED:
+    if at_limit.mean() >= SHARE_AT_LIMIT:
         words = (
-            f"{crowded.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}: raise "
+            f"{at_limit.sum()} of {len(demos)} demonstrations have as many segments as were considered, {most}: raise "
             f"max_segments, such as to {2 * most}, here and in training. If so many make no sense, {remedy}"
         )
-    elif whole.mean() > _WHOLE:
-        words = f"{whole.sum()} of {len(demos)} demonstrations have one segment each. If they have more, {remedy}"
+    elif undivided.mean() > SHARE_UNDIVIDED:
+        words = f"{undivided.sum()} of {len(demos)} demonstrations have one segment each. If they have more, {remedy}"
     else:
         return
     warnings.warn(words, CountWarning, stacklevel=3)  # where somebody asked for segments

@@ -53,7 +53,7 @@ class Scaling(eqx.Module):
     """The largest magnitude of an entry in each channel of grids."""
 
 
-def total(observation: Any) -> Any:
+def sum_cells(observation: Any) -> Any:
     """Sums the cells of each channel of a grid; vectors, which have no cells, stay as they are."""
     return observation.sum(axis=(-3, -2)) if observation.ndim >= 3 else observation
 
@@ -116,10 +116,19 @@ def scaling_of(demos: Demonstrations) -> Scaling:
     nothing = np.zeros((0,), np.float32)
     frames, actions = demos.storage.observations.values, demos.storage.actions.values
     vectors, continuous = demos.observation_kind == "vector", demos.action_kind == "continuous"
-    seen = _moments(frames, of_constants=1.0) if vectors else (nothing, nothing)
-    done = _moments(actions, of_constants=0.0) if continuous else (nothing, nothing)
+    observation_moments = _moments(frames, of_constants=1.0) if vectors else (nothing, nothing)
+    action_moments = _moments(actions, of_constants=0.0) if continuous else (nothing, nothing)
     largest = np.abs(frames.astype(np.float32)).max(axis=(0, 1, 2)) if demos.observation_kind == "grid" else nothing
-    return Scaling(*map(jnp.asarray, (*seen, *done, _changes(demos), largest)))
+    return Scaling(*map(jnp.asarray, (*observation_moments, *action_moments, _changes(demos), largest)))
+
+
+def blank_scaling(space: Space) -> Scaling:
+    """Makes a scaling with the shapes of one that `scaling_of` measures in a space, but for the number of changes."""
+    shape = space.observation_shape  # of symbols, empty
+    width = shape[0] if space.observation_kind == "vector" else 0
+    num_channels = shape[-1] if space.observation_kind == "grid" else 0
+    shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, sum(shape[-1:])), (num_channels,)
+    return Scaling(*map(jnp.zeros, shapes))
 
 
 def _changes(demos: Demonstrations) -> NDArray[np.float32]:
@@ -129,7 +138,7 @@ def _changes(demos: Demonstrations) -> NDArray[np.float32]:
     frames, counts = demos.storage.observations.values, demos.storage.observations.counts
     steps = np.delete(np.arange(len(frames)), np.cumsum(counts) - 1)  # from a last frame nothing leads on
     some = steps[np.linspace(0, len(steps) - 1, min(len(steps), MAX_CHANGES)).astype(int)]
-    return total(frames[some + 1].astype(np.float32)) - total(frames[some].astype(np.float32))
+    return sum_cells(frames[some + 1].astype(np.float32)) - sum_cells(frames[some].astype(np.float32))
 
 
 def _moments(values: NDArray[Any], *, of_constants: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

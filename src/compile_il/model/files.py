@@ -19,7 +19,7 @@ import safetensors.numpy
 
 from compile_il.config import CompileError, Config
 from compile_il.data.files import checksum, write_atomically
-from compile_il.data.spaces import Scaling, Space
+from compile_il.data.spaces import Space, blank_scaling
 from compile_il.inference.engines import ENGINES
 from compile_il.model.model import Model
 from compile_il.worlds.world import key_of
@@ -55,7 +55,7 @@ def load(folder: str | os.PathLike[str]) -> Model:
         rate, world, space = float(description["duration_rate"]), description["world"], Space(**description["space"])
         space = dataclasses.replace(space, observation_shape=tuple(space.observation_shape))
         make = ENGINES[resolved.inference].make_skills
-        shapes = eqx.filter_eval_shape(make, resolved, space, _blank_scaling(space), key_of(0))
+        shapes = eqx.filter_eval_shape(make, resolved, space, blank_scaling(space), key_of(0))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError.no_model(place, error) from error
     return Model(fill_shapes(shapes, arrays, place), config, resolved, rate, world)
@@ -71,14 +71,6 @@ def describe(model: Model) -> dict[str, Any]:
         "duration_rate": model.duration_rate,
         "world": model.world,
     }
-
-
-def _blank_scaling(space: Space) -> Scaling:
-    shape = space.observation_shape  # of symbols, empty
-    width = shape[0] if space.observation_kind == "vector" else 0
-    num_channels = shape[-1] if space.observation_kind == "grid" else 0
-    shapes = (width,), (width,), (space.action_dim,), (space.action_dim,), (1, sum(shape[-1:])), (num_channels,)
-    return Scaling(*map(jnp.zeros, shapes))
 
 
 def _model_folder(folder: Path) -> Path:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import Best, CompileError, Config, Decoder
 from compile_il.data import UNKNOWN, DemonstrationError, Demonstrations
-from compile_il.data.batch import Batch, Cost, alike_in_length, rounded_batch, rows_filled_up
+from compile_il.data.batch import Batch, Cost, group_by_length, rounded_batch, rows_filled_up
 from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
@@ -200,7 +200,7 @@ class Model:
 def segment_in_chunks(find: Find, demos: Demonstrations, log_counts: NDArray[np.float32], cost: Cost) -> Segments:
     """Segments all demonstrations in few calls of few shapes; those of usual lengths and the long ones apart."""
     each: list[Any] = [None] * len(demos)
-    for alike in alike_in_length(demos.lengths, cost):
+    for alike in group_by_length(demos.lengths, cost):
         num_rows = rows_per_call(len(alike), int(demos.lengths[alike].max()))
         for first in range(0, len(alike), num_rows):
             places = alike[first : first + num_rows]

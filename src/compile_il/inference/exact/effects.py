@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from compile_il.data.spaces import Scaling, total
+from compile_il.data.spaces import Scaling, sum_cells
 
 STRIDE = 10.0
 """Factor from the learned `Effects.means` to μ_k, since steps of an optimiser that suit networks are small."""
@@ -37,7 +37,7 @@ class Effects(eqx.Module):
 
     def measure(self, observation: Shaped[Array, "..."]) -> Float[Array, " D"]:
         """Returns the amount of each thing, in `units`: the sums of a grid's channels, or a vector's entries."""
-        return total(observation.astype(jnp.float32)) / jax.lax.stop_gradient(self.units)
+        return sum_cells(observation.astype(jnp.float32)) / jax.lax.stop_gradient(self.units)
 
     def log_ratio(self, change: Float[Array, " D"]) -> Float[Array, " K"]:
         """Calculates the log-ratio of a change's probability under each skill's effect to that without an effect."""

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from compile_il.config import Config
-from compile_il.data.batch import Batch, acts, to_padded
+from compile_il.data.batch import Batch, has_action, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.records import StepScores
 from compile_il.inference.relaxed.distributions import log_poisson
@@ -110,7 +110,7 @@ class RelaxedSkills(eqx.Module):
         """Runs the networks on all frames."""
         frames, taken = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         num_times = batch.boundary_labels.shape[1] + 1
-        embedded, acting = jax.vmap(self.embedding)(frames), acts(batch)[:, None]
+        embedded, acting = jax.vmap(self.embedding)(frames), has_action(batch)[:, None]
         vectors = jnp.where(acting, jax.vmap(self.policies.encoder.actions.vector)(taken), 0.0).astype(embedded.dtype)
         embedded_actions = jnp.where(acting, jax.vmap(self.action_layer)(vectors), 0.0)
         inputs = jax.vmap(self.norm)(jnp.concatenate([embedded, embedded_actions], axis=-1))
