@@ -60,7 +60,7 @@ TABLES |= {f"speed-{name}": functools.partial(speed_of_training, name) for name 
 
 
 @table
-def speed_hierarchy() -> str:
+def speed_agents() -> str:
     """Makes a table of environment steps per second in reinforcement learning, those inside of skills counted."""
     result = read_result("speed-hierarchy-h200")
     rows = [

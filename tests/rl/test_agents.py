@@ -13,7 +13,7 @@ import pytest
 from compile_il.data.spaces import Space
 from compile_il.model.model import Model
 from compile_il.networks.embeddings import Convolution
-from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridFront, TaskEmbedding
+from compile_il.rl.agent import NO_TASK, Agent, AgentInput, GridEncoder, TaskEmbedding
 from compile_il.rl.config import AgentConfig, AgentError
 from compile_il.rl.environment import next_tasks
 from compile_il.rl.trainer import AgentTrainer
@@ -42,11 +42,11 @@ def test_what_is_fulfilled_is_zeros() -> None:
 
 def test_the_task_is_in_the_channels() -> None:
     """The quick way to convolve constant channels gives what the plain one does."""
-    front = GridFront(4 + 3, 5, key=jax.random.key(2))
+    encoder = GridEncoder(4 + 3, 5, key=jax.random.key(2))
     task = jnp.array([0.5, -1.0, 2.0])
     channels = jnp.concatenate([IMAGE.astype(jnp.float32), jnp.broadcast_to(task, (7, 6, 3))], axis=-1)
-    plain = plain_convolution(plain_convolution(np.asarray(channels), front.first), front.second).reshape(-1)
-    np.testing.assert_allclose(front(IMAGE, task), plain, rtol=1e-4, atol=1e-5)
+    plain = plain_convolution(plain_convolution(np.asarray(channels), encoder.first), encoder.second).reshape(-1)
+    np.testing.assert_allclose(encoder(IMAGE, task), plain, rtol=1e-4, atol=1e-5)
 
 
 @functools.cache
@@ -83,7 +83,7 @@ def plain_agent(agent: Agent, image: np.ndarray, kind: int, tasks: list[int]) ->
     ]
     task = np.concatenate([np.asarray(part) for pair in vectors for part in pair])
     channels = np.concatenate([image, np.broadcast_to(task, (*image.shape[:2], len(task)))], axis=2)
-    maps = plain_convolution(plain_convolution(channels, agent.front.first), agent.front.second)
+    maps = plain_convolution(plain_convolution(channels, agent.grid_encoder.first), agent.grid_encoder.second)
     features = plain_linear(maps.reshape(-1), agent.encoder)
     features = (features - features.mean()) / np.sqrt(features.var() + 1e-5)
     features = features * np.asarray(agent.norm.weight) + np.asarray(agent.norm.bias)
@@ -118,8 +118,8 @@ def test_sizes_are_those_of_the_paper() -> None:
     agent = shapes_of("hierarchical", model)
     assert agent.tasks.kinds.weight.shape == (16, 2)
     assert agent.tasks.objects.weight.shape == (16, 10)
-    assert agent.front.first.weight.shape == (3 * 3 * (12 + 2 * 16), 32)
-    assert agent.front.second.weight.shape == (3 * 3 * 32, 32)
+    assert agent.grid_encoder.first.weight.shape == (3 * 3 * (12 + 2 * 16), 32)
+    assert agent.grid_encoder.second.weight.shape == (3 * 3 * 32, 32)
     assert agent.encoder.weight.shape == (128, 6 * 6 * 32)
     assert [layer.weight.shape for layer in agent.hidden] == [(128, 128)] * 2
     assert agent.policy.weight.shape == (8 + 4, 128 + 2 * 16)

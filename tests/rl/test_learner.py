@@ -175,7 +175,7 @@ def test_networks_compute_in_half_precision_where_that_is_asked_for() -> None:
 
     def features(agent: Agent) -> jax.Array:
         """What the last layer is given."""
-        features = agent.norm(agent.encoder(agent.front(image, agent.tasks(*task))))
+        features = agent.norm(agent.encoder(agent.grid_encoder(image, agent.tasks(*task))))
         for layer in agent.hidden:
             features = layer(features)
         return features

@@ -25,7 +25,7 @@ Reads = Literal["states", "actions", "both"]
 
 MOST_ROWS = 8192
 """Most steps that principal components, and first guesses at clusters, are computed from."""
-_LEAST_SPREAD = 1e-6
+_LEAST_DEVIATION = 1e-6
 """Least standard deviation; columns (or components, relative to the first) that spread less are constant."""
 
 
@@ -92,7 +92,7 @@ class Features:
 def _scaling(rows: NDArray[Any]) -> Float[np.ndarray, "2 D"]:
     """Returns mean and spread of each column; the spread is infinite where it is constant, which then becomes zero."""
     spread = rows.std(axis=0, dtype=np.float64)
-    return np.stack([rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_SPREAD, spread, np.inf)])
+    return np.stack([rows.mean(axis=0, dtype=np.float64), np.where(spread > _LEAST_DEVIATION, spread, np.inf)])
 
 
 def _scale(rows: NDArray[Any], scaling: Float[np.ndarray, "2 D"]) -> Float[np.ndarray, "T D"]:
@@ -107,7 +107,7 @@ def _components(rows: NDArray[np.float64], num_components: int) -> Float[np.ndar
     rows = rows - rows.mean(axis=0)
     variances, vectors = np.linalg.eigh(rows.T @ rows / num_rows)
     spreads, directions = np.sqrt(np.maximum(variances[::-1], 0.0)), vectors[:, ::-1]
-    kept = min(num_components, int(np.sum(spreads > _LEAST_SPREAD * spreads[0])))
+    kept = min(num_components, int(np.sum(spreads > _LEAST_DEVIATION * spreads[0])))
     return directions[:, :kept] / spreads[:kept]
 
 

@@ -14,7 +14,7 @@ LOG_ZERO = -1e30
 
 
 def is_impossible(log_prob: Float[Array, "*axes"]) -> Bool[Array, "*axes"]:
-    """Whether a log-probability is that of impossible events; NaN and infinities are not."""
+    """Returns whether a log-probability is that of impossible events; NaN and infinities are not."""
     return jnp.isfinite(log_prob) & (log_prob < LOG_ZERO / 2)
 
 
@@ -73,7 +73,7 @@ class Actor(Protocol):
         """Returns the state after an action has led to an observation."""
 
     def done(self, now: Any, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops in this state."""
+        """Returns whether a skill stops in this state."""
 
 
 @runtime_checkable
@@ -92,13 +92,13 @@ class Skills(Actor, Protocol):
         """Scores each step of each demonstration, [B, T, K]."""
 
     def log_duration(self, rate: float, longest: int, allowed: int | None) -> Float[Array, " lengths"]:
-        """Calculates the log-factor of segments of 0 .. longest steps; training began with `rate`.
+        """Calculates the log-factor of segments of 0 .. longest steps; `rate` is its initial value.
 
         Segments longer than `allowed`, if not None, are impossible.
         """
 
     def expected_length(self, rate: float) -> float:
-        """Returns the expected length of a segment, where training began with `rate`."""
+        """Returns the expected length of a segment; `rate` is its initial value."""
 
     def in_half_precision(self) -> Any:
         """Returns a copy whose networks compute in bfloat16."""

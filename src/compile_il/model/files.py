@@ -28,7 +28,7 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
 AGENT_FOLDER = "agent"
 """Folder of a trained agent, in place of `MODEL_FOLDER`."""
-FORMAT = 3
+MODEL_FORMAT = 3
 """Version of the files, raised whenever older ones can no longer be read."""
 
 Tree = TypeVar("Tree")
@@ -49,7 +49,7 @@ class ModelError(CompileError):
 def load(folder: str | os.PathLike[str]) -> Model:
     """Reads a model from the folder that `Model.save` wrote, or from that of a finished run, and checks all of it."""
     place = _model_folder(Path(folder))
-    description, arrays = load_arrays(place, FORMAT)
+    description, arrays = load_arrays(place, MODEL_FORMAT)
     try:
         config, resolved = (Config().changed(description[name]) for name in ("settings", "resolved"))
         rate, world, space = float(description["duration_rate"]), description["world"], Space(**description["space"])
@@ -64,7 +64,7 @@ def load(folder: str | os.PathLike[str]) -> Model:
 def describe(model: Model) -> dict[str, Any]:
     """Returns all of a model but its arrays, as plain values."""
     return {
-        "format": FORMAT,
+        "format": MODEL_FORMAT,
         "settings": model.config.to_json(),
         "resolved": model.resolved.to_json(),
         "space": dataclasses.asdict(model.skills.space),

@@ -170,7 +170,7 @@ class Model:
         return self.begin(observation, skill).act()
 
     def is_done(self, observation: NDArray[Any], action: NDArray[Any], arrived: NDArray[Any], skill: Code) -> bool:
-        """Whether a skill that began at `observation` stops where its action led to `arrived`.
+        """Returns whether a skill that began at `observation` stops where its action led to `arrived`.
 
         Where skills remember earlier steps, as in relaxed training, run longer ones with `begin`.
         """

@@ -71,7 +71,7 @@ def masked_passes(
 
 
 def on_hopper() -> bool:
-    """Whether the default device is a Hopper GPU."""
+    """Returns whether the default device is a Hopper GPU."""
     return jax.default_backend() == "gpu" and str(jax.devices()[0].compute_capability).startswith("9.")
 
 

@@ -64,7 +64,7 @@ class Launch(NamedTuple):
 
 
 def suits(cell: eqx.nn.LSTMCell) -> bool:
-    """Whether the kernels can run an LSTM cell of this size and type."""
+    """Returns whether the kernels can run an LSTM cell of this size and type."""
     size, dtype = cell.hidden_size, cell.weight_hh.dtype
     return SMALLEST_DOT <= size <= LARGEST_HIDDEN and size.bit_count() == 1 and dtype in (jnp.float32, jnp.bfloat16)
 

@@ -65,7 +65,7 @@ class TaskEmbedding(eqx.Module):
         self.objects = eqx.nn.Linear(num_types, embed_dim, use_bias=False, key=object_key)
 
     def __call__(self, kind: Int[Array, ""], tasks: Int[Array, " tasks"]) -> Float[Array, " width"]:
-        """Embeddings of all tasks, concatenated."""
+        """Concatenates the embeddings of all tasks."""
 
         def embed(task: Int[Array, ""]) -> Float[Array, " width"]:
             dtype = self.kinds.weight.dtype
@@ -76,7 +76,7 @@ class TaskEmbedding(eqx.Module):
         return jax.vmap(embed)(tasks).reshape(-1)
 
 
-class GridFront(eqx.Module):
+class GridEncoder(eqx.Module):
     """Applies two convolutions to an image to whose channels the task is appended, the same at every cell."""
 
     first: Convolution
@@ -88,7 +88,7 @@ class GridFront(eqx.Module):
         self.second = Convolution(num_maps, num_maps, key=keys[1])
 
     def __call__(self, image: Shaped[Array, "H W C"], task: Float[Array, " width"]) -> Float[Array, " features"]:
-        """Feature maps of an image and a task embedding, flattened."""
+        """Computes the feature maps of an image and a task embedding, flattened."""
         # Without padding, the convolution of constant channels is constant: one cell is enough. That saves most of
         # this layer's arithmetic.
         kernel = self.first.weight.reshape(9, -1, self.first.weight.shape[1])
@@ -104,7 +104,7 @@ class Agent(eqx.Module):
     """Network of an agent: a policy over options and a baseline on one encoder."""
 
     tasks: TaskEmbedding
-    front: GridFront | None
+    grid_encoder: GridEncoder | None
     """None for vectors, to which the task embedding is appended."""
     encoder: eqx.nn.Linear
     norm: eqx.nn.LayerNorm
@@ -131,10 +131,10 @@ class Agent(eqx.Module):
         self.tasks = TaskEmbedding(num_types, config.embed_dim, key=keys[0])
         match observation_shape:
             case (height, rows, num_channels) if min(height, rows) >= 5:
-                self.front = GridFront(num_channels + width, config.num_maps, key=keys[1])
+                self.grid_encoder = GridEncoder(num_channels + width, config.num_maps, key=keys[1])
                 num_features = (height - 4) * (rows - 4) * config.num_maps
             case (num_inputs,):
-                self.front, num_features = None, num_inputs + width
+                self.grid_encoder, num_features = None, num_inputs + width
             case _:
                 raise AgentError(
                     f"Observations have shape {observation_shape}: an agent needs grids of at least 5x5 with channels, "
@@ -157,12 +157,12 @@ class Agent(eqx.Module):
         }
 
     def __call__(self, inputs: AgentInput) -> Outputs:
-        """Option logits and estimated value."""
+        """Computes option logits and the estimated value."""
         task = self.tasks(inputs.kind, inputs.tasks)
-        if self.front is None:
+        if self.grid_encoder is None:
             features = jnp.concatenate([inputs.observation.astype(task.dtype), task])
         else:
-            features = self.front(inputs.observation, task)
+            features = self.grid_encoder(inputs.observation, task)
         features = self.norm(self.encoder(features))
         for layer in self.hidden:
             features = jax.nn.relu(layer(features))
@@ -176,12 +176,12 @@ class Agent(eqx.Module):
         return Choice(option, log_probs @ jax.nn.one_hot(option, log_probs.shape[0]))
 
     def in_half_precision(self) -> "Agent":
-        """Copy that computes in bfloat16 but for its last layer, as values need their digits; for vectors, itself."""
-        if self.front is None:
+        """Returns a copy in bfloat16 whose last layer stays float32; agents on vectors are returned as they are."""
+        if self.grid_encoder is None:
             return self
 
         def networks(agent: Agent) -> tuple[Any, ...]:
-            return agent.tasks, agent.front, agent.encoder, agent.norm, agent.hidden
+            return agent.tasks, agent.grid_encoder, agent.encoder, agent.norm, agent.hidden
 
         return eqx.tree_at(networks, self, to_bfloat16(networks(self)))
 
@@ -192,7 +192,7 @@ class GreedyAgent(eqx.Module):
     agent: Agent
 
     def choose(self, inputs: AgentInput, key: PRNGKeyArray) -> Choice:
-        """Most probable option; the key is not used."""
+        """Returns the most probable option; the key is not used."""
         del key
         log_probs = jax.nn.log_softmax(self.agent(inputs).logits)
         return Choice(jnp.argmax(log_probs).astype(jnp.int32), jnp.max(log_probs))

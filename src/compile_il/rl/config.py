@@ -21,11 +21,11 @@ class AgentConfig(Settings):
     error = AgentError
 
     agent: AgentKind = "hierarchical"
-    """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions, "bc" as hierarchical,
-    but with skills of whole demonstrations, and with all remaining tasks as input."""
+    """Kind of agent: "hierarchical" chooses among actions and skills, "low-level" among actions; "bc" is
+    hierarchical with skills of whole demonstrations, and with all remaining tasks as input."""
     num_iterations: int = setting(1000, AT_LEAST_ONE)
     """Number of iterations, in each of which all environments are stepped and the agent learns from it. Learning rate
-    and entropy cost fall over all of them, so a run that is resumed with more goes on with higher ones."""
+    and entropy cost fall over all of them; resuming with more iterations raises both again."""
     num_environments: int = setting(4096, AT_LEAST_ONE)
     """Number of environments that are stepped at once, for each seed."""
     num_ticks: int = setting(64, AT_LEAST_ONE)
@@ -94,5 +94,5 @@ class AgentConfig(Settings):
         return self.num_ticks if self.num_decisions is None else self.num_decisions
 
     def num_input_tasks(self, num_tasks: int) -> int:
-        """Number of tasks in the agent's input, of a list of so many: all for "bc", else the current one only."""
+        """Returns the number of tasks in the agent's input: all `num_tasks` for "bc", else the current one only."""
         return num_tasks if self.agent == "bc" else 1

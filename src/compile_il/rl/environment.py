@@ -179,7 +179,7 @@ class Outcomes(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """N successive decisions with outcomes; the value of the state after the last valid one stands for the rest."""
+    """N successive decisions with outcomes; bootstraps with the value of the state after the last valid one."""
 
     inputs: AgentInput
     """Inputs of the decisions, and the one after the last of them: N + 1."""
@@ -190,7 +190,7 @@ class Trajectory(NamedTuple):
 
 
 def collect(before: Decision, steps: StepResult, num_decisions: int) -> tuple[Decision, Outcomes]:
-    """Collects the decisions among the steps of one environment: N + 1 of them, and N outcomes.
+    """Collects the decisions among the steps of one environment, N + 1 of them, and their N outcomes.
 
     The first decision is that of the option that ran before the first step. The end of the n-th option is the outcome
     of decision n and the place of decision n + 1. An option that is still running is the first of the next trajectory.

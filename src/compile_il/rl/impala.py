@@ -65,14 +65,14 @@ def vtrace(
 
 
 def _compose(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Composes maps x -> e + k x, given as (e, k): the result of the later one goes into the earlier one."""
+    """Composes two maps x -> e + k x, given as pairs (e, k): applies the later one first, then the earlier one."""
     return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
 
 
 def clip_advantages(
     advantages: Float[Array, " N"], weights: Float[Array, " N"], max_change: float | None
 ) -> Float[Array, " N"]:
-    """Sets advantages to zero for choices that may not become more, or less, probable any further.
+    """Sets advantages to zero that would move a choice's probability further where it has changed enough already.
 
         A_n, and 0 where A_n < 0 and π/μ < 1 - ε, or A_n > 0 and π/μ > 1 + ε
 

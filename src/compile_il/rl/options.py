@@ -53,7 +53,7 @@ class Options(eqx.Module):
         return memory if self.skills is None else self.skills.observe(memory, action, observation)
 
     def done(self, memory: Any, option: Int[Array, ""]) -> Bool[Array, ""]:
-        """Whether an option has ended: an action always, a skill where its termination probability is above 0.5."""
+        """Returns whether an option has ended: an action always, a skill if its termination probability exceeds 0.5."""
         if self.skills is None:
             return jnp.array(True)
         return (option < self.num_actions) | self.skills.done(memory, self._skill(option))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 _run = eqx.filter_jit(Agent.__call__)
-FORMAT = 2
+AGENT_FORMAT = 2
 """Version of the files of agents."""
 SKILLS_FOLDER = "skills"
 
@@ -99,7 +99,7 @@ class Player:
         """Runs one episode on each of `num_levels` unseen levels; `seed` is that of levels and options.
 
         Options are drawn with the agent's probabilities, as in training; if `sample` is false, the most probable one is
-        taken. An agent that always does the same in the same place may never get away from it.
+        taken. An agent that takes the same action whenever it is in the same state may stay there for ever.
         """
         if self.world is None:
             raise AgentError("This agent's environment has no levels to draw: play it there, with choose(observation).")
@@ -163,7 +163,7 @@ class Player:
             options.pop("kind", None)
             world = {"name": name, "options": options}
         settings, shapes = self.config.to_json(), self.agent.shapes
-        description = {"format": FORMAT, "settings": settings, "world": world, "shapes": shapes}
+        description = {"format": AGENT_FORMAT, "settings": settings, "world": world, "shapes": shapes}
         if self.model is not None:
             self.model.save(target / SKILLS_FOLDER, overwrite=overwrite)
         save_arrays(self.agent, description, target / AGENT_FOLDER, overwrite=overwrite)
@@ -180,7 +180,7 @@ def load_player(folder: str | os.PathLike[str]) -> Player:
     place = Path(folder) / AGENT_FOLDER
     if not place.is_dir():
         raise ModelError(f"{folder} holds no agent: give the folder of a run of `compile-il rl` that has ended.")
-    description, arrays = load_arrays(place, FORMAT)
+    description, arrays = load_arrays(place, AGENT_FORMAT)
     try:
         config, options, shapes = (description[name] for name in ("settings", "world", "shapes"))
         config = AgentConfig().changed(config)

@@ -93,7 +93,7 @@ class SkillEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, earned, terminated, truncated, info
 
     def _act(self, running: RunningSkill) -> Any:
-        """Next action of a running skill, in the form that the environment takes."""
+        """Returns the next action of a running skill, in the form that the environment takes."""
         action, space = running.act(), self.env.action_space
         if not isinstance(space, spaces.Box):
             return int(action)

@@ -117,7 +117,7 @@ class AgentTrainer:
     def _step_seed(
         self, env: OptionEnv, entropy_cost: Float[Array, ""], state: TrainerState, key: PRNGKeyArray
     ) -> tuple[TrainerState, Statistics]:
-        """Next state and statistics of one seed after one iteration."""
+        """Returns the next state and statistics of one seed after one iteration."""
         config = self.config
         keys = jax.random.split(key, (config.num_environments, config.num_ticks))
         unroll = functools.partial(env.unroll, self.learner.agent(state.learner.params))

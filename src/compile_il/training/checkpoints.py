@@ -12,13 +12,13 @@ import equinox as eqx
 from compile_il.config import CompileError
 from compile_il.model.files import ModelError, fill_shapes, load_arrays, save_arrays
 
-FORMAT = 1
+CHECKPOINT_FORMAT = 1
 """Version of the files, which goes up whenever older ones can no longer be read."""
 NUM_KEPT = 2
 """Number of checkpoints of a run that are kept, of which the older one serves if the last one is damaged."""
 
 State = TypeVar("State")
-"""All arrays that training goes on from: a tree of parameters, optimiser state and, for agents, environments."""
+"""All arrays that training continues from: `training.trainer.Trained`, or `rl.trainer.TrainerState` for agents."""
 
 
 class CheckpointError(CompileError):
@@ -52,7 +52,7 @@ class Checkpoints:
         place = self.folder / str(checkpoint.iteration)
         if place.exists():
             return
-        about = {"format": FORMAT, "iteration": checkpoint.iteration, "seconds": checkpoint.seconds}
+        about = {"format": CHECKPOINT_FORMAT, "iteration": checkpoint.iteration, "seconds": checkpoint.seconds}
         try:
             save_arrays(checkpoint.state, about, place, overwrite=False)
         except OSError as error:
@@ -70,7 +70,7 @@ class Checkpoints:
         *others, last = self.iterations
         place = self.folder / str(last)
         try:
-            about, arrays = load_arrays(place, FORMAT)
+            about, arrays = load_arrays(place, CHECKPOINT_FORMAT)
             state = fill_shapes(eqx.filter_eval_shape(lambda: start), arrays, place)
         except ModelError as error:
             then = f"go on from iteration {others[-1]}" if others else "start from the beginning"

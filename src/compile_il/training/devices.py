@@ -95,7 +95,7 @@ def local_copy(tree: Any) -> Any:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that writes files and prints."""
+    """Returns whether this is the process that writes files and prints."""
     return jax.process_index() == 0
 
 

@@ -126,7 +126,7 @@ def open_run(
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a run was started in a folder."""
+    """Returns whether a run was started in a folder."""
     return (folder / RUN_FILE).exists()
 
 

@@ -115,7 +115,7 @@ def hold_out(demos: Demonstrations, seed: int) -> tuple[Demonstrations, Demonstr
 
 
 def fingerprint(demos: Demonstrations | str | World) -> str:
-    """A text that differs for different data: a run is resumed with what it was started with."""
+    """Returns a text that differs for different data, as a run is resumed only with the data it was started with."""
     if not isinstance(demos, Demonstrations):
         return re.sub(" at 0x[0-9a-f]+", "", f"world {demos}")  # another object of the same class is the same world
     parts: list[Any] = []

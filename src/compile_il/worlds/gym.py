@@ -22,7 +22,7 @@ from compile_il.worlds.grid import NUM_RL_STEPS, OBJECT_NAMES, GridWindowWorld, 
 from compile_il.worlds.reacher import MAX_SPEED, TARGET_BELT, TARGET_NAMES, TIME_STEP, ReacherWorld
 from compile_il.worlds.world import ActingWorld, Step, WorldError, key_of
 
-NO_TASK = -1
+TASK_WHEN_DONE = -1
 """Value of the current task in `info` once all tasks are done."""
 
 RenderMode = Literal["rgb_array", "ansi"]
@@ -111,7 +111,7 @@ class WorldEnv(gymnasium.Env[NDArray[Any], Action], Generic[Action, AnyWorld]):
         tasks = np.array(self.level.tasks)
         task_index = int(self.state.task_index)
         success = task_index == len(tasks)
-        task = NO_TASK if success else int(tasks[task_index])
+        task = TASK_WHEN_DONE if success else int(tasks[task_index])
         name = "done" if success else [*self.task_names, f"type {task}"][min(task, len(self.task_names))]
         return {"tasks": tasks, "task": task, "task_index": task_index, "task_name": name, "success": success}
 

@@ -38,8 +38,8 @@ def test_sums_to_one() -> None:
 def test_a_learned_weight_begins_small_and_stays_between_0_and_1() -> None:
     start = LEARNED_WEIGHT
     np.testing.assert_allclose(start.weight, FIRST_WEIGHT, rtol=1e-5)
-    for position in (-50.0, 50.0):
-        moved = eqx.tree_at(lambda durations: durations.position, start, jnp.array(position))
+    for logit in (-50.0, 50.0):
+        moved = eqx.tree_at(lambda durations: durations.weight_logit, start, jnp.array(logit))
         assert 0 <= moved.weight <= 1
 
 
@@ -64,7 +64,7 @@ def test_regular_lengths_raise_the_weight_and_others_lower_it(lengths: list[int]
     def log_likelihood(durations: Durations) -> jax.Array:
         return jnp.sum(durations.log_duration(6.0, 40)[jnp.array(lengths)])
 
-    assert (jax.grad(log_likelihood)(LEARNED_WEIGHT).position > 0) == rises
+    assert (jax.grad(log_likelihood)(LEARNED_WEIGHT).weight_logit > 0) == rises
 
 
 @pytest.mark.parametrize("weight", [0.5, 1.0])

@@ -128,7 +128,7 @@ _DEMOS_PER_CALL = 64
 def feasible(
     demos: Demonstrations, num_skills: int, longest: int, log_count: Float[Array, " counts"]
 ) -> Bool[np.ndarray, " B"]:
-    """For each demonstration, whether any segmentation agrees with its labels.
+    """Returns, for each demonstration, whether any segmentation agrees with its labels.
 
     Where none does, the likelihood under scores of zero is zero.
     """

@@ -141,7 +141,7 @@ def _add_row(
 
 
 def _shares(by_skill: Array, around: Array, segment_codes: Array) -> Float[Array, "width K"]:
-    """γ_k of a row, from the log-probability `around` of all that comes before and after it as the i-th segment."""
+    """Calculates γ_k of a row; `around` is the log-probability of all before and after it as the i-th segment."""
     # Rounding must not lift probabilities above one, least of all where everything is impossible.
     if segment_codes.shape[0] == 0:
         return jnp.exp(jnp.minimum(logsumexp(around, axis=-1)[:, None] + by_skill, 0.0))
@@ -152,7 +152,7 @@ def _shares(by_skill: Array, around: Array, segment_codes: Array) -> Float[Array
 
 
 def _by_length(shares: Array, begin: Array, window: Window, num_lengths: int) -> Float[Array, " lengths"]:
-    """Shares of segments that end in a window, by their lengths 0, 1, ...: moved, which is faster than scattered."""
+    """Returns shares of segments that end in a window by length 0, 1, ..., shifted (faster than a scatter)."""
     padded = jnp.pad(shares, (1, num_lengths))
     return jax.lax.dynamic_slice_in_dim(padded, 1 + begin - window.first, num_lengths)
 

@@ -1,4 +1,4 @@
-"""Defines the skills of the exact engine: policies π_k(a | s), stopping rules ψ_k(s, a, s') and a factor for lengths.
+"""Defines the skills of the exact engine: policies π_k(a | s), termination rules ψ_k(s, a, s') and a factor of lengths.
 
 The factor for the length of a segment is the paper's Poisson, of at least one step, with a weight:
 
@@ -51,33 +51,35 @@ def poisson_log_duration(rate: Float[Array, ""] | float, weight: float, longest:
 class Durations(eqx.Module):
     """Factor for the lengths of segments, of which the weight, the rate or nothing is learned."""
 
-    position: Float[Array, ""] | None
-    """Logit of the weight over `STRIDE`, or log of the rate over the one before training, over `RATE_STRIDE`."""
+    weight_logit: Float[Array, ""] | None
+    """Logit of the weight, divided by `STRIDE`; None unless the weight is learned."""
+    log_rate: Float[Array, ""] | None
+    """Log of the rate's ratio to its initial value, divided by `RATE_STRIDE`; None unless the rate is learned."""
     fixed_weight: float | None = eqx.field(static=True)
 
     def __init__(self, config: Config):
-        """Learns the weight if none is given, and the rate if one is given and nothing gives the mean length."""
+        """Learns the weight if `duration_weight` is None, and the rate if it is given and the mean length is not."""
         self.fixed_weight = config.duration_weight
         gives_mean = config.num_segments is not None or config.duration_rate is not None
-        start = math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE if self.fixed_weight is None else 0.0
-        learns = self.fixed_weight is None or not (gives_mean or self.fixed_weight == 0.0)
+        learns_weight = self.fixed_weight is None
+        learns_rate = not (learns_weight or gives_mean or self.fixed_weight == 0.0)
+        logit = math.log(FIRST_WEIGHT / (1 - FIRST_WEIGHT)) / STRIDE
         # Of a strong type: the weak one of a Python number would change in the first steps of training, and each would
         # be compiled anew.
-        self.position = jnp.full((), start, jnp.result_type(float)) if learns else None
+        self.weight_logit = jnp.full((), logit, jnp.result_type(float)) if learns_weight else None
+        self.log_rate = jnp.zeros((), jnp.result_type(float)) if learns_rate else None
 
     @property
     def weight(self) -> Float[Array, ""] | float:
         """Weight w of the Poisson, between 0 and 1 where it is learned."""
         if self.fixed_weight is not None:
             return self.fixed_weight
-        assert self.position is not None, "a weight that is not given is learned"
-        return jax.nn.sigmoid(STRIDE * self.position)
+        assert self.weight_logit is not None, "a weight that is not given is learned"
+        return jax.nn.sigmoid(STRIDE * self.weight_logit)
 
     def rate(self, first: float) -> Any:
-        """Returns the rate λ, where training began with `first`."""
-        if self.fixed_weight is None or self.position is None:
-            return first
-        return first * jnp.exp(RATE_STRIDE * self.position)
+        """Returns the rate λ; `first` is its initial value."""
+        return first if self.log_rate is None else first * jnp.exp(RATE_STRIDE * self.log_rate)
 
     def log_duration(self, rate: float, longest: int, allowed: int | None = None) -> Float[Array, " lengths"]:
         """Calculates log p(d)^w for d = 0 .. longest, less log Σ_d p(d)^w if w is learned; entry 0 is never used.
@@ -169,7 +171,7 @@ class ExactSkills(eqx.Module):
         return self.durations.log_duration(rate, longest, allowed)
 
     def expected_length(self, rate: float) -> float:
-        """Returns the expected length of a segment, where training began with `rate`."""
+        """Returns the expected length of a segment; `rate` is its initial value."""
         return float(self.durations.rate(rate))
 
     def in_half_precision(self) -> "ExactSkills":
@@ -209,5 +211,5 @@ class ExactSkills(eqx.Module):
         return ActorState(encoder, odds, measured)
 
     def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops in this state: ψ_k(s, a, s') > 0.5, weighed with its effect."""
+        """Returns whether a skill stops in this state: ψ_k(s, a, s') > 0.5, weighed with its effect."""
         return now.stop_logits[skill] > 0

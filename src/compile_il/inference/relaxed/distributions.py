@@ -21,7 +21,7 @@ from compile_il.inference.records import LOG_ZERO
 
 
 def log_poisson(durations: Shaped[Array, "*shape"], rate: Float[Array, ""] | float) -> Float[Array, "*shape"]:
-    """Log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
+    """Calculates the log of λ^d e^{-λ} / d!, for any d >= 0, whole or not."""
     return durations * jnp.log(rate) - rate - gammaln(durations + 1.0)
 
 

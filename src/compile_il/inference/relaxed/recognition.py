@@ -1,6 +1,6 @@
 """Infers soft boundaries and codes, segment by segment: the recognition model q(b, z | x) and its soft masks.
 
-One recurrent network runs once for each segment behind a soft mask (paper, "Recognition model", "Soft segment masks",
+One recurrent network runs once for each segment, given a soft mask (paper, "Recognition model", "Soft segment masks",
 "RNN state masking" and "Soft RNN readout"). Inputs are embedded frames, T + 1 of them: a boundary may lie at any of
 these times, as the first step of the next segment, and the last one, T, is the demonstration's end. With F_i(t) =
 P(b_i <= t), the cumulative sum of q(b_i),
@@ -87,7 +87,7 @@ class SoftSegment(NamedTuple):
 
 
 def soft_segment(log_mask: Float[Array, " times"], log_boundary: Float[Array, " times"]) -> SoftSegment:
-    """Returns the segment behind a mask that ends at a soft boundary."""
+    """Returns the segment that ends at a soft boundary, given the mask of the earlier segments."""
     log_cdf = jnp.minimum(jax.lax.cumlogsumexp(log_boundary), 0.0)  # log F(t)
     log_from_t = jnp.minimum(jax.lax.cumlogsumexp(log_boundary, reverse=True), 0.0)
     log_survival = jnp.append(log_from_t[1:], LOG_ZERO)  # log [1 - F(t)]
@@ -125,7 +125,7 @@ def infer_all(
     temperature: float | Float[Array, ""],
     readout: Readout = "last",
 ) -> Inference:
-    """Runs the recognition model once for each segment, behind the mask that the ones before leave.
+    """Runs the recognition model once for each segment, given the mask of the earlier segments.
 
     Boundaries in `ends` (`Supervision.ends`) take the place of samples, which need standard Gumbel noise. Outputs have
     demonstrations along the first axis of each array.

@@ -53,7 +53,7 @@ class Termination(eqx.Module):
         return jax.vmap(jax.vmap(jax.vmap(self.head)))(encodings).astype(masks.dtype)
 
     def done(self, state: EncoderState) -> Bool[Array, ""]:
-        """Whether to stop with a probability above 0.5."""
+        """Returns whether to stop: with a probability above 0.5."""
         return self.head(state.encoding) > 0
 
 
@@ -142,7 +142,7 @@ class RelaxedSkills(eqx.Module):
         return jax.vmap(by_segment)(encodings, frames.actions)
 
     def score_steps(self, batch: Batch) -> StepScores:
-        """Scores each step for the exact engine, under the paper's model, in which skills have no stopping rule."""
+        """Scores each step for the exact engine, under the paper's model, in which skills have no termination rule."""
         assert not self.policies.encoder.forgetful, "scores of a step depend on where its segment began"
         log_policy = self._evidence(batch)[:, :-1]
         return StepScores(log_policy, jnp.zeros_like(log_policy), jnp.zeros_like(log_policy))
@@ -179,6 +179,6 @@ class RelaxedSkills(eqx.Module):
         return ActorState(encoder, self.termination.encoder.update(now.termination, action, observation))
 
     def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
-        """Whether a skill stops in this state, by one rule for all skills."""
+        """Returns whether a skill stops in this state, by one termination policy for all skills."""
         del skill
         return self.termination.done(now.termination)

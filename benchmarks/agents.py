@@ -1,6 +1,6 @@
 """Measures environment steps a second of reinforcement learning, with learning and without, and of the world alone.
 
-    python -m benchmarks.hierarchy [--skills MODEL] [--half-precision] [--out FILE]
+    python -m benchmarks.agents [--skills MODEL] [--half-precision] [--out FILE]
 
 Steps are low-level ones, those inside of skills counted. Iterations follow each other without waiting. Skills come from
 a saved model, or are untrained ones of the paper's sizes: they cost the same, but run for random numbers of steps, so
