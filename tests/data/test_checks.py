@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "negative action": (
         FRAMES,
         replaced(ACTIONS, 1, [0, -1, 0]),
-        "Episode 1, step 1: action -1 is not among the .* renumber the actions",
+        "Episode 1, step 1: action -1 is negative: number actions from 0",
     ),
     "no episodes": ([], [], "no episodes; at least one"),
     "no steps": (replaced(FRAMES, 1, np.zeros((1, 4))), replaced(ACTIONS, 1, []), "Episode 1 has no steps"),

@@ -130,16 +130,21 @@ def test_split_shares_everything_out(fraction: float):
     assert first.num_actions == second.num_actions == 20
 
 
-@pytest.mark.parametrize("fraction", [0.02, 0.99, 1.0])
+@pytest.mark.parametrize("fraction", [0.02, 0.99])
 def test_split_refuses_an_empty_part(fraction: float):
     with pytest.raises(DemonstrationError, match=r"of 20 episodes is .* either side"):
         EPISODE_NUMBERS.split(fraction)
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.5, -0.5, np.nan, np.inf, "half", None])
+@pytest.mark.parametrize("fraction", [0.0, 1, 1.5, -0.5, np.nan, np.inf, "half", None])
 def test_split_refuses_what_is_no_fraction(fraction: Any):
-    with pytest.raises(DemonstrationError, match=r"fraction is .*; it must be a number above 0 and at most 1"):
+    with pytest.raises(DemonstrationError, match=r"fraction is .*; it must be a number above 0 and below 1"):
         EPISODE_NUMBERS.split(fraction)
+
+
+def test_split_refuses_a_single_episode():
+    with pytest.raises(DemonstrationError, match="only one episode, and a split needs two or more"):
+        EPISODE_NUMBERS[:1].split(0.5)
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "one"])

@@ -85,8 +85,8 @@ def test_counts_may_be_told_in_training_and_unknown_later() -> None:
 @pytest.mark.parametrize(
     ("observations", "actions", "words"),
     [
-        (np.zeros((6, 5, 6, 2), np.uint8), [0, 1, 0, 2, 0], "grid 5x6x2 observations, 3 discrete actions"),
-        (np.zeros((6, 7)), np.zeros((5, 2)), "vector 7 observations, 2 continuous actions"),
+        (np.zeros((6, 5, 6, 2), np.uint8), [0, 1, 0, 2, 0], "grid 5x6x2, 3 discrete actions"),
+        (np.zeros((6, 7)), np.zeros((5, 2)), "vector of 7, continuous actions of width 2"),
         (np.array([0, 3, 1, 2, 0, 1]), [0, 1, 0, 2, 0], "4 symbols, 3 discrete actions"),
         (None, [0, 1, 0, 2, 0], "no states, 3 discrete actions"),
     ],
@@ -174,7 +174,7 @@ def test_too_short() -> None:
 
 def test_other_spaces() -> None:
     other = Demonstrations.from_arrays([np.zeros((6, 3))], [np.zeros(5, int)], num_actions=4)
-    with pytest.raises(DemonstrationError, match=r"have vector 3 .*, and those of training had vector 2 observations"):
+    with pytest.raises(DemonstrationError, match=r"\(vector of 3, 4 .*\) are not as in training \(vector of 2, "):
         small_model().segment(other)
     continuous = Demonstrations.from_arrays([np.zeros((6, 2))], [np.zeros((5, 4))])
     with pytest.raises(DemonstrationError, match="same spaces"):
@@ -189,13 +189,15 @@ def test_symbols_and_continuous_actions() -> None:
     assert found.num_segments.tolist() == [3]
     assert np.isfinite(found.log_likelihood).all()
     unseen = Demonstrations.from_arrays([np.array([0, 3, 1, 2, 0, 1])], [rng.normal(10, 5, (5, 2))])
-    with pytest.raises(DemonstrationError, match=r"have 4 symbols, .* those of training had 3 symbols"):
+    with pytest.raises(DemonstrationError, match=r"\(4 symbols, .* not as in training \(3 symbols"):
         model.segment(unseen)
 
 
 def test_score_needs_the_truth() -> None:
     found = small_model().segment(vector_demos())
-    with pytest.raises(DemonstrationError, match="true boundaries of these demonstrations are not known"):
+    with pytest.raises(
+        DemonstrationError, match=r"true boundaries of these demonstrations are not known.*`compile-il segment`"
+    ):
         score(found, vector_demos())
     assert score(found, vector_demos().with_truth(boundaries=found.boundaries)).boundary_accuracy == 1
 

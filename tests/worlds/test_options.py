@@ -83,6 +83,13 @@ def test_longer_lists_bring_the_things_that_they_take(name: str, things: str) ->
         make_world(name, num_tasks=8, **{things: 7})
 
 
+def test_lists_longer_than_a_level_holds_are_refused() -> None:
+    with pytest.raises(
+        WorldError, match=r"99 pick-ups needs as many objects, .* size 10 holds at most 30: use num_tasks"
+    ):
+        make_world("grid-pickup", num_tasks=99)
+
+
 def test_visits_may_return_and_bring_nothing() -> None:
     assert make_world("grid-visit", num_tasks=8) == GridWorld(kind="visit", num_tasks=8)
 

@@ -221,7 +221,9 @@ class Demonstrations:
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[Self, Self]:
         """Splits into two shuffled sets that share no episode: `fraction` of the episodes, and the rest."""
-        check_fraction(fraction)
+        check_fraction(fraction, below_one=True)
+        if len(self) == 1:
+            raise DemonstrationError("There is only one episode, and a split needs two or more.")
         num_first = round(fraction * len(self))
         if not 0 < num_first < len(self):
             raise DemonstrationError(

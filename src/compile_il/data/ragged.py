@@ -131,16 +131,22 @@ class Storage(NamedTuple):
 
     def describe_space(self) -> str:
         """Describes the space of observations and actions, and which parts of the truth are known."""
-        values = self.observations.values
-        shape, kind = values.shape[1:], "vector of" if values.ndim == 2 else "grid"
-        special = {(): "symbols", (0,): "no states"}
-        observations = special.get(shape, f"{kind} {'x'.join(map(str, shape))} {values.dtype}")
-        actions = f"continuous actions of width {self.actions.values.shape[-1]}"
-        if self.num_actions is not None:
-            actions = _count(self.num_actions, "discrete action")
+        frames, action_dim = self.observations.values, self.actions.values.shape[-1]
+        space = describe_space(frames.shape[1:], self.num_actions, action_dim, dtype=f" {frames.dtype}")
         known = [name for name in ("boundaries", "codes") if f"true_{name}" in self.raggeds]
         truth = f"true {' and '.join(known)} known" if known else "truth unknown"
-        return f"{observations}, {actions}, {truth}"
+        return f"{space}, {truth}"
+
+
+def describe_space(
+    shape: tuple[int, ...], num_actions: int | None, action_dim: int, *, dtype: str = "", symbols: str = "symbols"
+) -> str:
+    """Describes observations and actions, as in `vector of 4, 8 discrete actions`."""
+    kind = "vector of" if len(shape) == 1 else "grid"
+    special = {(): symbols, (0,): "no states"}
+    observations = special.get(shape, f"{kind} {'x'.join(map(str, shape))}{dtype}")
+    actions = _count(num_actions, "discrete action") if num_actions else f"continuous actions of width {action_dim}"
+    return f"{observations}, {actions}"
 
 
 def _count(number: int, noun: str) -> str:

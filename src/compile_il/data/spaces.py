@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from compile_il.config import CompileError
 from compile_il.data.demonstrations import Demonstrations
+from compile_il.data.ragged import describe_space
 from compile_il.data.validation import INTEGERS, REALS, DemonstrationError, ObservationKind
 
 MAX_CHANGES = 4096
@@ -38,6 +39,10 @@ class Space(eqx.Module):
     """Width of continuous actions, or 0 where actions are discrete."""
     grid_unit: float = 1.0
     """The largest entry of grids in the data, which all are divided by; 255 in most images."""
+
+    def __str__(self) -> str:
+        symbols = f"{self.num_symbols} symbols"
+        return describe_space(self.observation_shape, self.num_actions, self.action_dim, symbols=symbols)
 
 
 class Scaling(eqx.Module):
@@ -91,23 +96,14 @@ def space_of(demos: Demonstrations) -> Space:
     )
 
 
-def describe_space(space: Space) -> str:
-    """Describes observations and actions in a few words."""
-    shape = "x".join(map(str, space.observation_shape))
-    special = {(): f"{space.num_symbols} symbols", (0,): "no states"}
-    observations = special.get(space.observation_shape, f"{space.observation_kind} {shape} observations")
-    actions = f"{space.num_actions} discrete" if space.num_actions else f"{space.action_dim} continuous"
-    return f"{observations}, {actions} actions"
-
-
 def check_space(demos: Demonstrations, space: Space) -> None:
     """Refuses demonstrations in other spaces than that of training, where fewer symbols are no other space."""
     given = space_of(demos)
     names = ("observation_kind", "observation_shape", "num_actions", "action_dim")
     if any(getattr(given, name) != getattr(space, name) for name in names) or given.num_symbols > space.num_symbols:
         raise DemonstrationError(
-            f"These demonstrations have {describe_space(given)}, and those of training had {describe_space(space)}: "
-            "use demonstrations from the same spaces, or train on these."
+            f"Observations and actions of these demonstrations ({given}) are not as in training ({space}): use "
+            "demonstrations from the same spaces, or train on these."
         )
 
 

@@ -148,7 +148,12 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> tuple[Ragged, i
     limit = INT32_MAX if num_actions is None else whole_number("num_actions", num_actions, 1, INT32_MAX)
     refuse_where(
         actions,
-        (values < 0) | (values >= limit),
+        values < 0,
+        lambda i, t, v: f"Episode {i}, step {t}: action {v} is negative: number actions from 0.",
+    )
+    refuse_where(
+        actions,
+        values >= limit,
         lambda i, t, v: (
             f"Episode {i}, step {t}: action {v} is not among the {limit} actions 0 to {limit - 1}; "
             "raise num_actions or renumber the actions."
@@ -243,10 +248,11 @@ def check_counts(counts: Integer[np.ndarray, " B"], num_rows: int, what: str) ->
         raise DemonstrationError(f"The lengths of the episodes do not add up to the {num_rows} {what}.")
 
 
-def check_fraction(fraction: Any) -> None:
-    """Refuses a fraction of the episodes that is not above 0 and at most 1."""
-    if not isinstance(fraction, int | float | np.floating) or not 0 < fraction <= 1:
-        raise DemonstrationError(f"fraction is {fraction!r}; it must be a number above 0 and at most 1.")
+def check_fraction(fraction: Any, *, below_one: bool = False) -> None:
+    """Refuses a fraction of the episodes that is not above 0 and at most 1, or below 1."""
+    most = "below 1" if below_one else "at most 1"
+    if not isinstance(fraction, int | float | np.floating) or not 0 < fraction <= 1 or (below_one and fraction == 1):
+        raise DemonstrationError(f"fraction is {fraction!r}; it must be a number above 0 and {most}.")
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:

@@ -46,7 +46,7 @@ def true_boundaries(demos: Demonstrations) -> Boundaries:
     if demos.truth.boundaries is None:
         raise DemonstrationError(
             "The true boundaries of these demonstrations are not known, and there is nothing to score: give them with "
-            "demos.with_truth(boundaries=...)."
+            "demos.with_truth(boundaries=...), or use `compile-il segment` or `report`, which need no truth."
         )
     return demos.truth.boundaries
 

@@ -19,7 +19,7 @@ from compile_il.data.demonstrations import not_demonstrations
 from compile_il.data.labels import check_codes
 from compile_il.data.segment_counts import Counts, broadcast_counts, counts_from_labels, has_unknown, warn_of_counts
 from compile_il.data.segments import Segments
-from compile_il.data.spaces import check_space, describe_space
+from compile_il.data.spaces import check_space
 from compile_il.inference.engines import DECODERS, ENGINES
 from compile_il.inference.exact import engine as exact
 from compile_il.inference.exact.segment_scores import log_counts_of
@@ -61,7 +61,7 @@ class Model:
         config = self.resolved
         skills = f"codes of {config.code_dim} numbers" if config.codes == "gaussian" else f"{config.num_skills} skills"
         segments = "any number of" if config.num_segments is None else config.num_segments
-        return f"Model({skills}, {segments} segments, {describe_space(self.skills.space)}, {config.inference})"
+        return f"Model({skills}, {segments} segments, {self.skills.space}, {config.inference})"
 
     def segment(
         self,
