@@ -122,13 +122,13 @@ def test_defaults_that_depend_on_what_is_known() -> None:
     assert mine.resolved() == mine
 
 
-def test_defaults_that_depend_on_what_labels_tell() -> None:
-    unknown, told = Config(num_segments=None, max_segments=4), SegmentCounts(largest=7, of_all=True)
-    assert unknown.resolved(told) == dataclasses.replace(Config().resolved(), num_segments=None, max_segments=7)
+def test_defaults_that_depend_on_labelled_counts() -> None:
+    unknown, counts = Config(num_segments=None, max_segments=4), SegmentCounts(largest=7, of_all=True)
+    assert unknown.resolved(counts) == dataclasses.replace(Config().resolved(), num_segments=None, max_segments=7)
     some = unknown.resolved(SegmentCounts(largest=7))
     assert some == dataclasses.replace(unknown.resolved(), max_segments=7)
     relaxed = dataclasses.replace(unknown, inference="relaxed")
-    assert relaxed.resolved(told).num_segments == 7
+    assert relaxed.resolved(counts).num_segments == 7
     assert relaxed.resolved(SegmentCounts(largest=7)).num_segments is None
     assert unknown.resolved(SegmentCounts(largest=2)) == unknown.resolved()
 

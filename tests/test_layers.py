@@ -1,4 +1,4 @@
-"""The rooms of the package stand in one order, and import only from the left."""
+"""The parts of the package stand in one order, and import only from earlier ones."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 import compile_il
 
 PACKAGE = Path(compile_il.__file__).parent
-ROOMS = (
+PARTS = (
     "config",
     "data",
     "worlds",
@@ -25,7 +25,7 @@ ROOMS = (
     "cli",
 )
 FACE = ("__init__", "__main__")
-"""Files at the root beside the rooms: the names for users, and `python -m compile_il`."""
+"""Files at the root beside the parts: the names for users, and `python -m compile_il`."""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -38,16 +38,16 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_there_are_no_other_rooms() -> None:
+def test_there_are_no_other_parts() -> None:
     found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
-    assert found == {*ROOMS, *FACE}
+    assert found == {*PARTS, *FACE}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_rooms_import_only_from_the_left(room: str) -> None:
-    files = sorted((PACKAGE / room).rglob("*.py")) or [PACKAGE / f"{room}.py"]
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_import_only_from_earlier_ones(part: str) -> None:
+    files = sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / f"{part}.py"]
     # The command may also use the names for users.
-    allowed = (*ROOMS[: ROOMS.index(room) + 1], *([""] if room == "cli" else []))
+    allowed = (*PARTS[: PARTS.index(part) + 1], *([""] if part == "cli" else []))
     for path in files:
         for name in imported(path):
             package, _, rest = name.partition(".")
@@ -75,6 +75,6 @@ def test_the_public_names() -> None:
         assert getattr(compile_il, name) is not None
 
 
-def test_the_tour_of_the_readme_lists_the_rooms_in_order() -> None:
+def test_the_tour_of_the_readme_lists_the_parts_in_order() -> None:
     tour = (Path(__file__).parents[1] / "README.md").read_text().split("## Tour")[1]
-    assert tuple(re.findall(r"^\| `(\w+)` \|", tour, re.MULTILINE)) == ROOMS
+    assert tuple(re.findall(r"^\| `(\w+)` \|", tour, re.MULTILINE)) == PARTS

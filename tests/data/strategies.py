@@ -56,22 +56,22 @@ def recipes(draw: Any, max_episodes: int = 4, max_steps: int = 5, segment_codes:
         start[0] = 0
     code_labels = [draw(hnp.arrays(np.int64, T, elements=st.integers(UNKNOWN, 3))) for T in lengths]
     # Codes of as many segments as the boundary labels make, or more, contradict nothing unless steps have codes.
-    told_starts, told_codes = draw(st.sampled_from([starts, None])), draw(st.sampled_from([code_labels, None]))
-    told_segment_codes = None
-    if segment_codes and told_codes is None and draw(st.booleans()):
-        least = [1 + (0 if told_starts is None else int((start == 1).sum())) for start in starts]
+    label_starts, label_codes = draw(st.sampled_from([starts, None])), draw(st.sampled_from([code_labels, None]))
+    label_segment_codes = None
+    if segment_codes and label_codes is None and draw(st.booleans()):
+        least = [1 + (0 if label_starts is None else int((start == 1).sum())) for start in starts]
         sizes = [draw(st.integers(low, T)) for low, T in zip(least, lengths, strict=True)]
         codes_of_segments = [draw(st.lists(st.integers(UNKNOWN, 3), min_size=n, max_size=n)) for n in sizes]
-        told_segment_codes = [draw(st.sampled_from([listed, None])) for listed in codes_of_segments]
+        label_segment_codes = [draw(st.sampled_from([listed, None])) for listed in codes_of_segments]
     return Recipe(
         observations=[draw(_arrays(frame_dtype, (T + 1, *shape))) for T in lengths],
         actions=[draw(_arrays(np.int32 if discrete else np.float32, (T, *action_shape))) for T in lengths],
         num_actions=260 if discrete else None,
         boundaries=draw(st.sampled_from([boundaries, None])),
         codes=draw(st.sampled_from([codes, None])),
-        label_boundaries=told_starts,
-        label_codes=told_codes,
-        segment_codes=told_segment_codes,
+        label_boundaries=label_starts,
+        label_codes=label_codes,
+        segment_codes=label_segment_codes,
     )
 
 

@@ -24,7 +24,7 @@ def lists(parts: list[np.ndarray]) -> list[list[int]]:
     return [part.tolist() for part in parts]
 
 
-def test_reveal_tells_the_truth_step_by_step():
+def test_reveal_labels_steps_with_the_truth():
     labels = labels_of(DEMOS.reveal())
     assert lists(labels.boundaries) == [[0, 1, 0, 1], [0], [0, 1]]
     assert lists(labels.codes) == [[5, 0, 0, 5], [2], [1, 1]]
@@ -55,9 +55,9 @@ def test_reveal_shows_a_fraction_at_least_one_and_nested():
 @given(recipes(), st.floats(0.01, 1.0), st.integers(0, 3))
 def test_revealed_labels_pass_the_door_and_give_the_truth_back(recipe: Recipe, fraction: float, seed: int):
     assume(recipe.boundaries is not None and recipe.codes is not None)
-    told = recipe.build().reveal(fraction=fraction, seed=seed)
-    assert told.with_labels(labels_of(told).boundaries, labels_of(told).codes) == told
-    for demo in told:
+    labelled = recipe.build().reveal(fraction=fraction, seed=seed)
+    assert labelled.with_labels(labels_of(labelled).boundaries, labels_of(labelled).codes) == labelled
+    for demo in labelled:
         assert demo.truth.codes is not None
         assert demo.labels is not None
         if (demo.labels.boundaries == UNKNOWN).all():
@@ -99,10 +99,10 @@ def test_a_segment_starts_at_step_0_whether_it_is_labelled_or_not():
 
 
 def test_from_packed_takes_labels():
-    told = DEMOS.reveal()
+    labelled = DEMOS.reveal()
     packed = np.concatenate(DEMOS.actions)
-    again = Demonstrations.from_packed(None, packed, DEMOS.lengths, truth=DEMOS.truth, labels=told.labels)
-    assert again == told
+    again = Demonstrations.from_packed(None, packed, DEMOS.lengths, truth=DEMOS.truth, labels=labelled.labels)
+    assert again == labelled
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_labels_that_contradict_themselves_are_refused(boundaries: Any, codes: A
 
 def test_places_of_boundaries_are_the_same_as_labels_of_steps():
     """The code of each segment goes with them."""
-    told = DEMOS.with_labels(boundary_places=[[1, 3], [], None])
-    assert told == DEMOS.with_labels(boundaries=[[0, 1, 0, 1], [0], None])
-    assert DEMOS.with_labels(boundary_places=[np.array([1, 3]), np.zeros(0), None]) == told
+    labelled = DEMOS.with_labels(boundary_places=[[1, 3], [], None])
+    assert labelled == DEMOS.with_labels(boundaries=[[0, 1, 0, 1], [0], None])
+    assert DEMOS.with_labels(boundary_places=[np.array([1, 3]), np.zeros(0), None]) == labelled
     codes, in_order = [None, None, [4, -1]], [[5, 0, -1], None, [4]]
     both = DEMOS.with_labels(boundary_places=[[1, 3], [], None], codes=codes, segment_codes=in_order)
     assert both == DEMOS.with_labels([[0, 1, 0, 1], [0], None], codes, in_order)

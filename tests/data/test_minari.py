@@ -38,7 +38,7 @@ def test_round_trip(recipe: Recipe):
 
 
 def test_frames_of_any_size_survive_exactly():
-    """Minari takes frames of 32 x 32 x 3 and more for images, and compresses those unless told not to."""
+    """Minari takes frames of 32 x 32 x 3 and more for images, and compresses those unless set not to."""
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), np.uint8)
     demos = Demonstrations.from_arrays([frames], [[0, 1]])
     demos.to_minari("images-v0")

@@ -17,42 +17,44 @@ def segment_codes_of(demos: Demonstrations) -> list[list[int]]:
 
 
 def test_unknown_codes_and_episodes():
-    told = DEMOS.with_labels(segment_codes=[[5, None, 5], None, np.array([1, -1])])
-    assert segment_codes_of(told) == [[5, -1, 5], [], [1, -1]]
-    assert {part.dtype for part in labels_of(told).segment_codes or []} == {np.dtype(np.int32)}
-    assert lists(labels_of(told).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
-    assert told.truth.codes is DEMOS.truth.codes or lists(told.truth.codes or []) == lists(DEMOS.truth.codes or [])
+    labelled = DEMOS.with_labels(segment_codes=[[5, None, 5], None, np.array([1, -1])])
+    assert segment_codes_of(labelled) == [[5, -1, 5], [], [1, -1]]
+    assert {part.dtype for part in labels_of(labelled).segment_codes or []} == {np.dtype(np.int32)}
+    assert lists(labels_of(labelled).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
+    assert labelled.truth.codes is DEMOS.truth.codes or lists(labelled.truth.codes or []) == lists(
+        DEMOS.truth.codes or []
+    )
 
 
 def test_they_go_where_their_episode_goes():
-    told = DEMOS.with_labels(segment_codes=[[5, -1, 5], None, [1, -1]])
-    assert segment_codes_of(told[[2, 0]]) == [[1, -1], [5, -1, 5]]
-    assert segment_codes_of(told[1:2]) == [[]]
-    one = told[2].labels
+    labelled = DEMOS.with_labels(segment_codes=[[5, -1, 5], None, [1, -1]])
+    assert segment_codes_of(labelled[[2, 0]]) == [[1, -1], [5, -1, 5]]
+    assert segment_codes_of(labelled[1:2]) == [[]]
+    one = labelled[2].labels
     assert one is not None
     assert one.segment_codes is not None
     assert one.segment_codes.tolist() == [1, -1]
-    first, second = told.split(0.67)
+    first, second = labelled.split(0.67)
     assert sorted(map(tuple, segment_codes_of(first) + segment_codes_of(second))) == [(), (1, -1), (5, -1, 5)]
-    assert Demonstrations.concatenate([told[:1], told[1:]]) == told
+    assert Demonstrations.concatenate([labelled[:1], labelled[1:]]) == labelled
 
 
 def test_they_are_replaced_and_dropped_with_other_labels():
-    told = DEMOS.with_labels(segment_codes=[[5], None, None])
-    assert told != DEMOS
-    assert told.with_labels() == DEMOS
-    assert told.reveal() == DEMOS.reveal()
-    assert told.with_labels(codes=[None] * 3) == DEMOS.with_labels(codes=[None] * 3)
+    labelled = DEMOS.with_labels(segment_codes=[[5], None, None])
+    assert labelled != DEMOS
+    assert labelled.with_labels() == DEMOS
+    assert labelled.reveal() == DEMOS.reveal()
+    assert labelled.with_labels(codes=[None] * 3) == DEMOS.with_labels(codes=[None] * 3)
     assert labels_of(DEMOS.reveal()).segment_codes is None
 
 
-def test_reveal_tells_them_of_a_fraction():
-    told = DEMOS.with_truth(codes=DEMOS.truth.codes).reveal(boundaries=False, codes=False, segment_codes=True)
-    assert segment_codes_of(told) == [[5, 0, 5], [2], [1, 1]]
-    assert lists(labels_of(told).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
+def test_reveal_gives_them_for_a_fraction():
+    labelled = DEMOS.with_truth(codes=DEMOS.truth.codes).reveal(boundaries=False, codes=False, segment_codes=True)
+    assert segment_codes_of(labelled) == [[5, 0, 5], [2], [1, 1]]
+    assert lists(labels_of(labelled).codes) == [[-1, -1, -1, -1], [-1], [-1, -1]]
     some = DEMOS.reveal(segment_codes=True, fraction=0.5)
-    boundary_labels, told_codes = labels_of(some).boundaries, segment_codes_of(some)
-    for boundaries, in_order, true in zip(boundary_labels, told_codes, DEMOS.truth.codes, strict=True):
+    boundary_labels, label_codes = labels_of(some).boundaries, segment_codes_of(some)
+    for boundaries, in_order, true in zip(boundary_labels, label_codes, DEMOS.truth.codes, strict=True):
         assert in_order == ([] if (boundaries == -1).all() else true.tolist())
     assert some.with_labels(labels_of(some).boundaries, labels_of(some).codes, segment_codes_of(some)) == some
     with pytest.raises(DemonstrationError, match="true codes are unknown"):
@@ -60,10 +62,10 @@ def test_reveal_tells_them_of_a_fraction():
 
 
 def test_from_packed_takes_them():
-    told = DEMOS.with_labels(segment_codes=[[5, -1], None, None])
+    labelled = DEMOS.with_labels(segment_codes=[[5, -1], None, None])
     packed = np.concatenate(DEMOS.actions)
-    again = Demonstrations.from_packed(None, packed, DEMOS.lengths, truth=DEMOS.truth, labels=told.labels)
-    assert again == told
+    again = Demonstrations.from_packed(None, packed, DEMOS.lengths, truth=DEMOS.truth, labels=labelled.labels)
+    assert again == labelled
 
 
 def test_minari_says_that_it_does_not_keep_them():

@@ -30,7 +30,7 @@ def test_half_of_the_truth_may_be_unknown():
 
 
 @pytest.mark.parametrize("known", [{"boundaries": BOUNDARIES}, {"codes": CODES}, {}])
-def test_boundaries_or_codes_tell_the_number_of_segments(known: Any):
+def test_boundaries_or_codes_give_the_number_of_segments(known: Any):
     counts = DEMOS.with_truth(**known).truth.num_segments
     assert (None if counts is None else counts.tolist()) == ([3, 1, 2] if known else None)
 

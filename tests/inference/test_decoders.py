@@ -28,9 +28,9 @@ from tests.twins.read_networks import (
 from tests.twins.test_relaxed_losses import (
     CONFIG,
     FLOOR,
+    LABEL_CODES,
+    LABEL_ENDS,
     LENGTHS,
-    TOLD_CODES,
-    TOLD_ENDS,
     demonstrations,
     networks,
     with_labels,
@@ -38,7 +38,7 @@ from tests.twins.test_relaxed_losses import (
 
 RATE, MAX_LENGTH, MOST = 2.5, 10, 4
 COUNTS = (3, 4, 4, 1)
-"""Segments of each demonstration where nothing is told; four in three steps leave one empty."""
+"""Segments of each demonstration without labels; four in three steps leave one empty."""
 SEED = 17
 """Of networks that cut where something is left; most of those that are not trained go to the end at once."""
 GAUSSIAN = {"codes": "gaussian", "readout": "attentive"}
@@ -52,12 +52,12 @@ class Segment(NamedTuple):
 
 
 def cut_up(
-    skills: RelaxedSkills, demos: Demonstrations, i: int, count: int, config: Config, told: bool
+    skills: RelaxedSkills, demos: Demonstrations, i: int, count: int, config: Config, labelled: bool
 ) -> list[Segment]:
     """One segment after the other, each with all that it adds to the log-likelihood."""
     length, vectors, p = LENGTHS[i], action_vectors(demos, i), recognition_of(skills.recognition)
     inputs = recognition_inputs(skills, demos.observations[i], vectors)
-    ends, codes = (TOLD_ENDS.get(i), TOLD_CODES.get(i)) if told else (None, None)
+    ends, codes = (LABEL_ENDS.get(i), LABEL_CODES.get(i)) if labelled else (None, None)
     begin, segments = 0, []
     for m in range(count):
         end, logits = length, p.code_bias  # an empty segment has seen nothing
@@ -79,33 +79,33 @@ def cut_up(
     return segments
 
 
-def choose(logits: np.ndarray, config: Config, told: int | None) -> tuple[Any, float]:
-    """The code of a segment and its log prior, or less the divergence from it where it is a Gaussian that is found."""
+def choose(logits: np.ndarray, config: Config, label: int | None) -> tuple[Any, float]:
+    """The code of a segment and its log prior, or less the divergence from it where it is an inferred Gaussian."""
     if config.codes == "categorical":
-        return int(np.argmax(logits)) if told is None else told, -np.log(config.num_skills)
+        return int(np.argmax(logits)) if label is None else label, -np.log(config.num_skills)
     mean, log_variance = np.split(logits, 2)
-    expected = np.zeros(config.code_dim) if told is None else np.sqrt(config.code_dim) * np.eye(config.code_dim)[told]
-    return mean if told is None else expected, -twin.gaussian_code_kl(mean - expected, log_variance)
+    expected = np.zeros(config.code_dim) if label is None else np.sqrt(config.code_dim) * np.eye(config.code_dim)[label]
+    return mean if label is None else expected, -twin.gaussian_code_kl(mean - expected, log_variance)
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize(
     ("settings", "continuous"),
     [({}, False), (GAUSSIAN, True), (FORGETFUL, False), (GAUSSIAN | FORGETFUL, True)],
     ids=["categorical", "gaussian", "forgetful", "forgetful, gaussian"],
 )
-def test_the_likelihood_of_what_recognition_finds(settings: dict[str, Any], continuous: bool, told: bool) -> None:
+def test_the_likelihood_of_segments_by_recognition(settings: dict[str, Any], continuous: bool, labelled: bool) -> None:
     """Actions given codes, boundaries given those before them, and codes; the last boundary is known."""
     config, demos = dataclasses.replace(CONFIG, **settings), demonstrations(continuous)
     skills = networks(demos, config, SEED)
-    demos = with_labels(demos) if told else demos
-    counts = (3,) * len(LENGTHS) if told else COUNTS
+    demos = with_labels(demos) if labelled else demos
+    counts = (3,) * len(LENGTHS) if labelled else COUNTS
     log_counts = jnp.stack([point_mass(count, MOST) for count in counts])
     batch = batch_of(demos.storage, sum(LENGTHS) + 12, MAX_LENGTH)
     found = decode_by_recognition(skills, batch, log_counts, RATE, config.readout)
     assert (found.num_segments[:2] >= 3).all()
     for i, count in enumerate(counts):
-        segments = cut_up(skills, demos, i, count, config, told)
+        segments = cut_up(skills, demos, i, count, config, labelled)
         np.testing.assert_array_equal(found.ends[i][:count], [segment.end for segment in segments])
         codes = np.array([segment.code for segment in segments])
         np.testing.assert_allclose(found.skills[i][:count], codes, rtol=1e-5, atol=1e-6)

@@ -106,7 +106,7 @@ def test_losses_follow_the_temperature() -> None:
         np.testing.assert_allclose(found, expected.total, rtol=1e-5)
 
 
-def test_a_loss_is_told_in_its_terms_by_name() -> None:
+def test_the_terms_of_a_loss_have_names() -> None:
     """A weight of zero takes away the term of that name and leaves the others; together they are the loss."""
     demos = vector_demos()
     config = Config(inference="relaxed", num_segments=3, num_skills=3, hidden_dim=4).resolved()

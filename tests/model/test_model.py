@@ -46,7 +46,7 @@ def test_one_entry_per_demonstration() -> None:
         np.testing.assert_allclose(found.count_probs[i], [0, 0, 0, 1], atol=1e-5)
 
 
-def test_what_was_found_can_be_compared() -> None:
+def test_segments_can_be_compared() -> None:
     one, other = (small_model().segment(vector_demos()) for _ in range(2))
     assert one == other
     assert one != dataclasses.replace(other, skills=[skills + 1 for skills in other.skills])
@@ -71,15 +71,15 @@ def test_counts_may_be_unknown() -> None:
         np.testing.assert_allclose(found.boundary_probs[i].sum(), expected, rtol=1e-3, atol=1e-4)
 
 
-def test_counts_may_be_told_in_training_and_unknown_later() -> None:
-    told, unknown = small_model(), small_model(COUNT_UNKNOWN)
-    found = told.segment(vector_demos(), "unknown")
+def test_counts_may_be_given_in_training_and_unknown_later() -> None:
+    given, unknown = small_model(), small_model(COUNT_UNKNOWN)
+    found = given.segment(vector_demos(), "unknown")
     assert [p.shape for p in found.count_probs] == [(6,)] * 4
     assert all((p[1:5] > 1e-6).sum() > 1 for p in found.count_probs), "other numbers were not considered"
     np.testing.assert_array_equal(found.num_segments, [len(inner) + 1 for inner in found.boundaries])
     assert_same(unknown.segment(vector_demos(), "unknown"), unknown.segment(vector_demos()))
     with pytest.raises(DemonstrationError, match=r"""num_segments is 'many': use a number, a list, or "unknown"."""):
-        told.segment(vector_demos(), "many")  # type: ignore[arg-type]
+        given.segment(vector_demos(), "many")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_samples_are_drawn_from_the_posterior() -> None:
     np.testing.assert_allclose(counts, exact.count_probs[0], atol=0.05)
     np.testing.assert_allclose(drawn.log_likelihood[0], exact.log_likelihood[0], rtol=1e-4)
     assert len({tuple(skills) for skills in drawn.skills}) > 5
-    told = model.sample(demos, [2, 3, 1, 4])
-    assert told.num_segments.tolist() == [2, 3, 1, 4]
-    assert_same(told, model.sample(demos, [2, 3, 1, 4], seed=0))
+    given = model.sample(demos, [2, 3, 1, 4])
+    assert given.num_segments.tolist() == [2, 3, 1, 4]
+    assert_same(given, model.sample(demos, [2, 3, 1, 4], seed=0))
     relaxed = model_for(demos, Config(inference="relaxed", codes="gaussian", hidden_dim=8, num_skills=2).resolved())
     with pytest.raises(ValueError, match="cannot be summed over"):
         relaxed.sample(demos)
@@ -135,17 +135,17 @@ def test_labels_are_respected() -> None:
     free, demos = small_model().segment(vector_demos()), vector_demos()
     boundaries, codes = [], []
     for inner, skills, n in zip(free.boundaries, free.skills, demos.lengths, strict=True):
-        # Known: a boundary that was not found, none where one was, and another skill for the first step.
-        told = np.full(n, -1)
-        told[inner] = 0
-        told[np.setdiff1d(np.arange(1, n), inner)[0]] = 1
-        boundaries.append(told)
+        # Labels: a boundary that was not predicted, none where one was, and another skill for the first step.
+        steps = np.full(n, -1)
+        steps[inner] = 0
+        steps[np.setdiff1d(np.arange(1, n), inner)[0]] = 1
+        boundaries.append(steps)
         codes.append(np.append((skills[0] + 1) % 3, np.full(n - 1, -1)))
     found = small_model().segment(demos.with_labels(boundaries=boundaries, codes=codes), 2)
-    for i, told in enumerate(boundaries):
-        assert found.boundaries[i].tolist() == np.flatnonzero(told == 1).tolist()
+    for i, steps in enumerate(boundaries):
+        assert found.boundaries[i].tolist() == np.flatnonzero(steps == 1).tolist()
         assert found.labels[i][0] == codes[i][0]
-        np.testing.assert_allclose(found.boundary_probs[i], told == 1, atol=1e-5)
+        np.testing.assert_allclose(found.boundary_probs[i], steps == 1, atol=1e-5)
 
 
 def test_labels_that_contradict_the_count() -> None:
@@ -203,11 +203,11 @@ def test_score_needs_the_truth() -> None:
 
 
 def test_some_counts_may_be_known() -> None:
-    """Where a list says None the number is found as if none were known; the others are as told."""
+    """Where a list says None the number is inferred as if no number were given; the others are as given."""
     demos, model = vector_demos(), small_model()
     found = model.segment(demos, [2, None, 3, None], max_segments=4)
-    unknown, told = model.segment(demos, "unknown", max_segments=4), model.segment(demos, [2, 1, 3, 1])
-    for i, other in enumerate((told, unknown, told, unknown)):
+    unknown, given = model.segment(demos, "unknown", max_segments=4), model.segment(demos, [2, 1, 3, 1])
+    for i, other in enumerate((given, unknown, given, unknown)):
         assert len(found.skills[i]) == len(other.skills[i])
         np.testing.assert_array_equal(found.boundaries[i], other.boundaries[i])
         np.testing.assert_allclose(found.log_likelihood[i], other.log_likelihood[i], rtol=1e-5)
@@ -217,7 +217,7 @@ def test_some_counts_may_be_known() -> None:
         model.segment(demos, [2, 1, 3, 1], max_segments=4)
 
 
-def test_counts_that_crowd_the_largest_one_are_told() -> None:
+def test_warns_of_counts_that_crowd_the_largest_one() -> None:
     """Where that many fit in and no label says so; the others are certain, which looks as if all were well."""
     demos, model = vector_demos(), small_model()
     with pytest.warns(
@@ -225,9 +225,9 @@ def test_counts_that_crowd_the_largest_one_are_told() -> None:
         match="4 of 4 demonstrations have as many segments as were considered, 1: raise max_segments, such as to 2",
     ):
         model.segment(demos, "unknown", max_segments=1)
-    told = demos.with_labels(segment_codes=[[0]] * 4)
+    labelled = demos.with_labels(segment_codes=[[0]] * 4)
     with warnings.catch_warnings(action="error"):
-        model.segment(told, "unknown", max_segments=1)
+        model.segment(labelled, "unknown", max_segments=1)
         model.segment(demos, 1)
         short = Demonstrations.from_arrays(
             [each[:2] for each in demos.observations], [each[:1] for each in demos.actions]
@@ -235,7 +235,7 @@ def test_counts_that_crowd_the_largest_one_are_told() -> None:
         model_for(short).segment(short, "unknown", max_segments=1)
 
 
-def test_demonstrations_that_are_one_segment_each_are_told() -> None:
+def test_warns_of_demonstrations_that_are_one_segment_each() -> None:
     demos, model = vector_demos(), small_model()
     dear = dataclasses.replace(
         model, resolved=dataclasses.replace(model.resolved, num_segments=None, segment_cost=100.0)
@@ -291,7 +291,7 @@ def test_only_demonstrations_are_segmented() -> None:
         small_model().segment([np.zeros((3, 2))])  # type: ignore[arg-type]
 
 
-def test_what_was_found_is_told_in_a_line() -> None:
+def test_segments_are_printed_in_a_line() -> None:
     assert repr(small_model().segment(vector_demos())) == "Segments(4 demonstrations, 12 segments)"
 
 

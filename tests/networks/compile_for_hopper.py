@@ -2,7 +2,7 @@
 
     JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 XLA_FLAGS=--xla_gpu_autotune_level=0 python -m tests.networks.compile_for_hopper
 
-Takes JAX's CUDA plugin (`pip install compile-il[cuda]`), which is told neither to look for a GPU nor to time anything.
+Takes JAX's CUDA plugin (`pip install compile-il[cuda]`), with settings neither to look for a GPU nor to time anything.
 """
 
 import functools

@@ -216,9 +216,9 @@ def test_teams_on_a_gpu(rows: int, num_members: int, dtype: Any) -> None:
 
 @pytest.mark.skipif(not has_cuda_plugin(), reason="needs JAX's CUDA plugin, and no GPU")
 def test_kernels_compile_for_hopper() -> None:
-    told = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "XLA_FLAGS": "--xla_gpu_autotune_level=0"}
+    settings = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "XLA_FLAGS": "--xla_gpu_autotune_level=0"}
     program = [sys.executable, "-m", "tests.networks.compile_for_hopper"]
-    run = subprocess.run(program, check=False, env=os.environ | told, capture_output=True, text=True)
+    run = subprocess.run(program, check=False, env=os.environ | settings, capture_output=True, text=True)
     assert run.stdout.count("compiled") == 8, run.stderr
 
 

@@ -239,7 +239,7 @@ def test_each_skill_has_one_colour_all_over_the_page() -> None:
     assert all(colored == number for colored, number in bands + ends)
 
 
-def test_colours_can_be_told_apart_and_written_on() -> None:
+def test_colours_differ_and_can_be_written_on() -> None:
     colors = skill_colors(32)
     places = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in (*colors, "#ffffff", "#12161c")]
     assert min(np.abs(np.subtract(a, b)).sum() for a, b in itertools.combinations(places, 2)) > 60

@@ -1,4 +1,4 @@
-"""What an agent is told of its tasks, where that goes, and its networks beside a plain twin."""
+"""The tasks in an agent's input, where they go, and its networks beside a plain twin."""
 
 import functools
 import json

@@ -184,7 +184,7 @@ def test_agents_of_other_worlds_are_kept_without_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", ["hierarchical", "low-level"])
 def test_an_agent_can_be_played_in_gymnasium(model: cil.Model, agent: Any) -> None:
-    """With the very options it has learned with, and told the task as it was told then."""
+    """With the very options it has learned with, and given the task as it was given then."""
     skills = model if agent == "hierarchical" else None
     settings = {"num_iterations": 1, "max_skill_steps": 3, "discount": 0.9}
     player = learn(WORLD, skills, config=SMALL, agent=agent, progress=False, **settings)

@@ -155,7 +155,7 @@ def test_what_was_seen_is_drawn_again(training: AgentTrainer) -> None:
     np.testing.assert_allclose(chosen[valid], trajectories.log_probs[valid], atol=1e-5)
 
 
-def test_the_agent_of_whole_demonstrations_is_told_all_tasks() -> None:
+def test_the_agent_of_whole_demonstrations_reads_all_tasks() -> None:
     config = dataclasses.replace(SMALL, agent="bc", num_seeds=1)
     settings = Config(num_skills=1, num_segments=1)
     model = dataclasses.replace(MODEL, config=settings, resolved=settings)
@@ -190,7 +190,7 @@ def test_skills_are_stopped_while_learning_and_afterwards(max_skill_steps: int |
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("visit", 0), ("pickup", 1)])
-def test_the_agent_is_told_what_to_do(kind: Any, expected: int) -> None:
+def test_the_agent_reads_the_kind_of_task(kind: Any, expected: int) -> None:
     world = GridWorld(kind=kind, size=SIZE, num_tasks=2, num_objects=4)
     env = AgentTrainer(dataclasses.replace(SMALL, agent="low-level"), world).env
     level = jax.tree.map(lambda leaf: leaf[1], env.levels)

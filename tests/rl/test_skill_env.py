@@ -93,7 +93,7 @@ def test_there_may_be_skills_alone() -> None:
 
 
 class Drift(gymnasium.Env):
-    """A point that goes where it is told."""
+    """A point that goes where its action says."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = spaces.Box(-0.25, 0.25, (2,), np.float32)

@@ -107,7 +107,7 @@ def stopped_and_resumed(folder: Path, process: str) -> dict[str, Any]:
 
 
 def refusals(out: Path, process: str, port: str) -> None:
-    """Two hosts that cannot train together: what each of them is told, and at last how the command ends."""
+    """Two hosts that cannot train together: the error that each of them raises, and how the command ends."""
     from compile_il.cli import main
     from compile_il.config import Config
     from compile_il.training.devices import join_hosts

@@ -121,9 +121,9 @@ def test_the_best_seed_on_data_is_kept(capsys: pytest.CaptureFixture[str]) -> No
     kept = fit(demos, config=TWO_SEEDS, progress=True)
     assert_same_weights(kept, models[best])
     values = [f"{value:.2f}" for value in likelihoods]
-    told = f"Kept seed {best} of 2: held-out log-likelihood {values[best]}, the others {values[1 - best]}."
+    message = f"Kept seed {best} of 2: held-out log-likelihood {values[best]}, the others {values[1 - best]}."
     captured = capsys.readouterr()
-    assert told in captured.err
+    assert message in captured.err
     assert captured.out == ""
 
 
@@ -398,25 +398,25 @@ def test_a_world_whose_demonstrations_are_too_short(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_labels_do_not_count_as_found() -> None:
+def test_labels_do_not_count_as_predictions() -> None:
     demos = vector_demos()
-    told = demos.with_labels(boundaries=[[-1, 0, 0, 1, 0], None, None, None])
+    labelled = demos.with_labels(boundaries=[[-1, 0, 0, 1, 0], None, None, None])
     trainer = Trainer(SMALL, make_source(demos, SMALL))
     standings = []
-    for held_out in (demos, told):
+    for held_out in (demos, labelled):
         trainer.source = trainer.source._replace(held_out=held_out)
         standings.append(score_seeds(trainer, trainer.start()))
     assert standings[0] == standings[1]
 
 
-def test_nobody_can_say_what_labels_tell() -> None:
+def test_counts_of_labels_are_no_setting() -> None:
     demos = vector_demos().with_labels(segment_codes=[[UNKNOWN] * 3] * 4)
     with pytest.raises(ConfigError, match="There is no setting segment_counts"):
         fit(demos, config=SMALL, segment_counts=True)
 
 
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
-def test_labels_tell_nothing_new_where_a_number_is_given(inference: str) -> None:
+def test_labels_change_nothing_where_a_number_is_given(inference: str) -> None:
     """They must agree with it."""
     config = dataclasses.replace(SMALL, inference=inference)
     demos = vector_demos()
@@ -439,7 +439,7 @@ def test_settings_of_a_model_are_those_that_were_given(tmp_path: Path) -> None:
 
 
 class Plain:
-    """A world of somebody's own, whose objects are told apart by nothing but where they lie."""
+    """A world of somebody's own, whose objects differ in nothing but where they lie."""
 
     num_tasks = 3
 
@@ -454,12 +454,12 @@ def test_a_run_on_a_world_of_ones_own_goes_on_with_another_object(tmp_path: Path
     assert [row["iteration"] for row in read_log(tmp_path)] == [1, 2]
 
 
-def test_training_that_diverges_is_told() -> None:
+def test_training_that_diverges_raises() -> None:
     with pytest.raises(TrainingError, match=r"diverged by iteration 2\. Train again with a lower learning_rate"):
         fit(vector_demos(), config=dataclasses.replace(SMALL, num_iterations=3, learning_rate=1e30))
 
 
-def test_a_last_step_that_diverges_is_told(tmp_path: Path) -> None:
+def test_a_last_step_that_diverges_raises(tmp_path: Path) -> None:
     """Its loss is still that of the weights before it."""
     last = dataclasses.replace(SMALL, num_iterations=1, learning_rate=1e38, cooldown=0.0)
     with pytest.raises(TrainingError, match="diverged by iteration 1"):
@@ -536,10 +536,10 @@ def test_units_of_grids_do_not_matter() -> None:
 def test_each_demonstration_may_have_its_own_number_of_segments() -> None:
     demos = vector_demos()
     counts = [2, 3, 2, 1]
-    told = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
-    model = fit(told, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
-    assert model.segment(told).num_segments.tolist() == counts
-    # What is told of the number in labels can be told as a list, and is then known as well as one number is.
+    labelled = demos.with_labels(segment_codes=[[UNKNOWN] * m for m in counts])
+    model = fit(labelled, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4))
+    assert model.segment(labelled).num_segments.tolist() == counts
+    # Numbers that labels give can be given as a list, with the same settings as one number.
     listed = fit(demos, config=dataclasses.replace(SMALL, num_segments=None, max_segments=4), num_segments=counts)
     assert (listed.config, listed.resolved) == (model.config, model.resolved)
     known = dataclasses.replace(SMALL, num_segments=3).resolved()
@@ -568,20 +568,20 @@ def test_some_counts_may_be_known() -> None:
     model = fit(demos, config=SMALL, num_segments=[2, None, 7, None], num_iterations=1, learning_rate=1e-12)
     assert (model.resolved.num_segments, model.resolved.max_segments) == (None, 7)
     assert (model.config.num_segments, model.config.max_segments) == (None, 5)
-    told = with_counts(demos, [2, None, 7, None])
-    assert told.labels is not None
-    assert told.labels.segment_codes is not None
-    assert [len(codes) for codes in told.labels.segment_codes] == [2, 0, 7, 0]
-    assert model.segment(told).num_segments[[0, 2]].tolist() == [2, 7]
+    labelled = with_counts(demos, [2, None, 7, None])
+    assert labelled.labels is not None
+    assert labelled.labels.segment_codes is not None
+    assert [len(codes) for codes in labelled.labels.segment_codes] == [2, 0, 7, 0]
+    assert model.segment(labelled).num_segments[[0, 2]].tolist() == [2, 7]
     with pytest.raises(ConfigError, match="relaxed inference needs their number"):
         fit(demos, config=SMALL, num_segments=None, inference="relaxed")
 
 
-def test_as_many_are_considered_as_are_told() -> None:
+def test_as_many_are_considered_as_are_given() -> None:
     """Of all demonstrations in labels, or of some in a list."""
     demos = vector_demos()
-    for data, told in ((demos, [3, 4, None, 2]), (with_counts(demos, [3, 4, 2, 2]), None)):
-        model = fit(data, config=SMALL, num_segments=told, max_segments=3)
+    for data, given in ((demos, [3, 4, None, 2]), (with_counts(demos, [3, 4, 2, 2]), None)):
+        model = fit(data, config=SMALL, num_segments=given, max_segments=3)
         assert (model.config.max_segments, model.resolved.max_segments) == (3, 4)
         assert model.log_counts(demos, "unknown", "exact").shape == (4, 5)
 

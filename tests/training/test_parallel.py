@@ -129,7 +129,7 @@ def test_shares_must_be_equal(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"coordinator": "first:1", "num_hosts": 2, "host": 2}, r"host is 2: number the hosts from 0 to 1"),
     ],
 )
-def test_hosts_must_be_told_apart(arguments: dict[str, Any], message: str) -> None:
+def test_hosts_must_differ(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         join_hosts(**arguments)
 
@@ -157,5 +157,5 @@ def test_hosts_without_a_meeting_point_are_refused(capsys: pytest.CaptureFixture
         (2, 6, 32, "2 of 6 devices share each batch: to use all, make batch_size a multiple of 6."),
     ],
 )
-def test_people_are_told_how_many_devices_work(used: int, there: int, batch_size: int, words: str | None) -> None:
+def test_the_number_of_working_devices_in_words(used: int, there: int, batch_size: int, words: str | None) -> None:
     assert shares_in_words(used, there, batch_size) == words

@@ -1,4 +1,4 @@
-"""The bar: what it tells, that it fits, and that it can be silent."""
+"""The bar: what it shows, that it fits, and that it can be silent."""
 
 import pytest
 

@@ -109,7 +109,7 @@ def cued(num: int, seed: int) -> Demonstrations:
 
 @pytest.mark.parametrize("inference", ["exact", pytest.param("relaxed", marks=pytest.mark.slow)])
 def test_memory_is_of_use_where_states_hide_something(inference: Any) -> None:
-    """One skill for one segment: nothing but memory can tell which action to take."""
+    """One skill for one segment: nothing but memory can decide which action to take."""
     settings: dict[str, Any] = {"num_segments": 1, "num_skills": 1, "hidden_dim": 16, "learning_rate": 1e-2}
     fresh = cued(50, seed=1)
     accuracies = []
@@ -160,10 +160,10 @@ def test_a_skill_that_forgets_repeats_actions_as_it_acts(forgetful: bool) -> Non
     cues = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 30)
     frames = [np.array([2 * a - 1, 0, 0, 2 * b - 1, 0, 0, 0], np.float32)[:, None] for a, b in cues]
     demos = Demonstrations.from_arrays(frames, [np.repeat(pair, 3) for pair in cues], num_actions=2)
-    told = demos.with_labels(boundaries=[np.array([0, 0, 0, 1, 0, 0])] * len(demos))
+    labelled = demos.with_labels(boundaries=[np.array([0, 0, 0, 1, 0, 0])] * len(demos))
     settings: dict[str, Any] = {"num_segments": 2, "num_skills": 1, "hidden_dim": 16, "learning_rate": 1e-2}
-    model = cil.fit(told, inference="relaxed", recurrent=True, forgetful=forgetful, num_iterations=80, **settings)
-    assert reconstruct(model.skills, told, model.segment(told)).accuracy > 0.98
+    model = cil.fit(labelled, inference="relaxed", recurrent=True, forgetful=forgetful, num_iterations=80, **settings)
+    assert reconstruct(model.skills, labelled, model.segment(labelled)).accuracy > 0.98
     running = model.begin(frames[0][0], 0)
     for t in range(3):
         assert running.act() == cues[0][0]

@@ -1,4 +1,4 @@
-"""What a step of training hands to the losses: another sample each time, the number of the iteration, what is told."""
+"""What a step of training hands to the losses: another sample each time, the number of the iteration, labels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,13 +52,13 @@ def test_a_seed_means_the_same_whatever_the_default_generator_is() -> None:
 
 
 def given_to_losses(
-    tell: Callable[[Batch, Any], jax.Array], batch_size: int, monkeypatch: pytest.MonkeyPatch
+    value_of: Callable[[Batch, Any], jax.Array], batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> np.ndarray:
     """What the losses are given, as one number for each demonstration: iterations x seeds x demonstrations."""
 
     def losses(skills: Any, batch: Batch, keys: Any, iteration: Any) -> Loss:
-        told, which = tell(batch, keys), jnp.arange(batch_size)
-        terms = {str(i): jnp.where(which == i, told, 0.0) for i in range(batch_size)}
+        values, which = value_of(batch, keys), jnp.arange(batch_size)
+        terms = {str(i): jnp.where(which == i, values, 0.0) for i in range(batch_size)}
         return Loss(sum(terms.values()), terms)
 
     monkeypatch.setattr(ENGINES["exact"], "make_losses", lambda *_: losses)
@@ -115,9 +115,9 @@ def test_the_loss_is_a_mean_over_demonstrations_that_are_possible() -> None:
         ("data", {"inference": "exact", "num_segments": 4}, 3.0),
         ("data", {"inference": "exact", "num_segments": None, "max_segments": 6}, 2.0),
         ("data", {"inference": "exact", "num_segments": None, "max_segments": 24}, 1.0),
-        ("told", {"inference": "exact", "num_segments": None}, 6.0),
+        ("labelled", {"inference": "exact", "num_segments": None}, 6.0),
         ("data", {"inference": "exact", "num_segments": None, "duration_rate": 5.0}, 5.0),
-        ("told", {"inference": "relaxed", "num_segments": None}, 6.0),
+        ("labelled", {"inference": "relaxed", "num_segments": None}, 6.0),
         ("data", {"inference": "relaxed", "duration_rate": 5.0}, 5.0),
     ],
 )
@@ -126,7 +126,7 @@ def test_segments_are_expected_to_be_as_long_as_in_the_data(
 ) -> None:
     """The paper's 3 is for its own worlds; where it will be learned, as short as they may be."""
     demos = Demonstrations.from_arrays(None, [np.zeros(12, int)] * 4, num_actions=2)
-    if data == "told":
+    if data == "labelled":
         demos = demos.with_labels(segment_codes=[[UNKNOWN, UNKNOWN]] * 4)
     config = Config(**({"num_segments": 3, "num_skills": 2, "hidden_dim": 4} | settings))
     trainer = Trainer(config, make_source("symbols" if data == "symbols" else demos, config))
@@ -154,7 +154,7 @@ def test_long_gradients_are_cut_and_short_ones_are_not() -> None:
     np.testing.assert_allclose(cut_directions, directions, atol=1e-6)
 
 
-def test_a_world_tells_what_is_asked_of_it() -> None:
-    told = {kind: losses(SymbolsWorld(), supervision=kind) for kind in ("none", "b", "z")}
+def test_a_world_labels_what_is_asked_of_it() -> None:
+    given = {kind: losses(SymbolsWorld(), supervision=kind) for kind in ("none", "b", "z")}
     for one, other in (("none", "b"), ("none", "z"), ("b", "z")):
-        assert (np.abs(told[one] - told[other]) > 1e-3).all(), (one, other)
+        assert (np.abs(given[one] - given[other]) > 1e-3).all(), (one, other)

@@ -95,13 +95,13 @@ def strict(line: str) -> dict[str, Any]:
 def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
     """A seed that has diverged has no loss; the log of the others stays readable, by any program."""
     bad = row(2, accuracy=math.nan) | {"loss": math.inf, "by_seed": [{"loss": math.nan}, {"loss": 2.0}]}
-    told = row(2, accuracy=None) | {"loss": None, "by_seed": [{"loss": None}, {"loss": 2.0}]}
+    written = row(2, accuracy=None) | {"loss": None, "by_seed": [{"loss": None}, {"loss": 2.0}]}
     (tmp_path / LOG_FILE).write_text(json.dumps(bad | {"iteration": 1}) + "\n")  # as older versions wrote it
     with TrainingLog(tmp_path, resumed_at=1) as log:
         log.write(bad)
         log.write(row(4))
     lines = (tmp_path / LOG_FILE).read_text().splitlines()
-    assert [strict(line) for line in lines] == [told | {"iteration": 1}, told, row(4)]
+    assert [strict(line) for line in lines] == [written | {"iteration": 1}, written, row(4)]
     assert curves(tmp_path) == {"loss": {4: 0.5}, "boundary_accuracy": {4: 0.5}}
     with pytest.raises(ValueError, match="is not JSON"):
         strict(json.dumps(bad))

@@ -44,7 +44,7 @@ def paths(
         if any(end - start >= len(log_duration) for start, end in zip(starts, ends, strict=True)):
             continue
         for skills in itertools.product(range(num_skills), repeat=num_segments):
-            total, agrees = 0.0, all(told in (-1, k) for told, k in zip(segment_codes, skills, strict=False))
+            total, agrees = 0.0, all(label in (-1, k) for label, k in zip(segment_codes, skills, strict=False))
             for start, end, k in zip(starts, ends, skills, strict=True):
                 total += log_skill[k] + log_duration[end - start]
                 for t in range(start, end):

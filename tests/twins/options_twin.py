@@ -41,7 +41,7 @@ def run_options(
 ) -> Iterator[Outcome]:
     """Runs options one after the other until there are no more or the episode is over.
 
-    `running` is any skill that has begun where the episode did: it is told of every step, so that it can remember.
+    `running` is any skill that has begun where the episode did: it observes every step, so that it can remember.
     """
     for option in options:
         running = running.follow(max(option - NUM_ACTIONS, 0))

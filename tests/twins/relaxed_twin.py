@@ -180,11 +180,11 @@ def infer(
     *,
     temperature: float,
     readout: str,
-    told_ends: list[int] | None = None,
+    label_ends: list[int] | None = None,
 ) -> TwinInference:
     """One pass over the whole input for each segment, "softly masking" what earlier segments explain.
 
-    Boundaries that are told take the place of samples.
+    Labelled boundaries take the place of samples.
     """
     num_segments, num_times = gumbel.shape
     earlier: list[Array] = []
@@ -193,7 +193,7 @@ def infer(
         mask = np.array([state_mask(earlier, t) for t in range(num_times)])
         encodings = lstm_pass(p, inputs, mask)
         logits = boundary_logits(p, encodings, length)
-        end = length if i == num_segments - 1 else (told_ends[i] if told_ends else None)
+        end = length if i == num_segments - 1 else (label_ends[i] if label_ends else None)
         if end is None:
             boundary = concrete(logits, gumbel[i], temperature)
         else:
@@ -348,7 +348,7 @@ def cut(
 ) -> TwinCut:
     """One segment of what is left, which is a demonstration of its own: the network starts anew with its first step.
 
-    The segment ends at the likeliest place, unless told where, and leaves so many steps over.
+    The segment ends at the likeliest place, unless labelled, and leaves so many steps over.
     """
     rest = inputs[begin : length + 1]
     encodings = lstm_pass(p, rest, np.ones(len(rest)))

@@ -33,10 +33,10 @@ from tests.twins.read_networks import (
 
 NUM_ACTIONS, HIDDEN, MAX_LENGTH, TEMPERATURE, RATE, FLOOR = 3, 6, 10, 0.7, 3.0, 0.3
 LENGTHS = (5, 8, 3, 6)
-UNTOLD, ENDS, CODES, BOTH = range(4)
-"""What is told of each demonstration, where labels are told at all."""
-TOLD_ENDS = {ENDS: [3, 5], BOTH: [2, 4]}
-TOLD_CODES = {CODES: [1, 0, 3], BOTH: [2, 2, 1]}
+UNLABELLED, ENDS, CODES, BOTH = range(4)
+"""Which labels each demonstration has, where labels are used."""
+LABEL_ENDS = {ENDS: [3, 5], BOTH: [2, 4]}
+LABEL_CODES = {CODES: [1, 0, 3], BOTH: [2, 2, 1]}
 CONFIG = Config(
     inference="relaxed",
     num_segments=3,
@@ -72,20 +72,22 @@ def networks(demos: cil.Demonstrations, config: Config, seed: int = 0) -> Relaxe
 
 def with_labels(demos: cil.Demonstrations) -> cil.Demonstrations:
     boundaries = [np.full(length, -1) for length in LENGTHS]
-    for demo, ends in TOLD_ENDS.items():
+    for demo, ends in LABEL_ENDS.items():
         boundaries[demo] = np.isin(np.arange(LENGTHS[demo]), ends).astype(int)
-    codes = [np.array(TOLD_CODES.get(demo, []), int) for demo in range(len(LENGTHS))]
+    codes = [np.array(LABEL_CODES.get(demo, []), int) for demo in range(len(LENGTHS))]
     return demos.with_labels(boundaries=boundaries, segment_codes=codes)
 
 
-def twin_loss(skills: RelaxedSkills, demos: cil.Demonstrations, i: int, key: Any, config: Config, told: bool) -> float:
+def twin_loss(
+    skills: RelaxedSkills, demos: cil.Demonstrations, i: int, key: Any, config: Config, labelled: bool
+) -> float:
     length, observations, vectors = LENGTHS[i], demos.observations[i], action_vectors(demos, i)
     p = recognition_of(skills.recognition)
     boundary_key, code_key = jax.random.split(key)
     gumbel = np.asarray(jax.random.gumbel(boundary_key, (3, MAX_LENGTH + 1)))[:, : length + 1]
-    ends, codes = (TOLD_ENDS.get(i), TOLD_CODES.get(i)) if told else (None, None)
+    ends, codes = (LABEL_ENDS.get(i), LABEL_CODES.get(i)) if labelled else (None, None)
     inputs = recognition_inputs(skills, observations, vectors)
-    found = twin.infer(p, inputs, length, gumbel, temperature=TEMPERATURE, readout=config.readout, told_ends=ends)
+    found = twin.infer(p, inputs, length, gumbel, temperature=TEMPERATURE, readout=config.readout, label_ends=ends)
     gaussian = isinstance(skills.policies, CodePolicy)
     code_loss = gaussian_loss if gaussian else categorical_loss
     total = code_loss(skills, observations, vectors, found, code_key, codes, config)
@@ -120,14 +122,14 @@ def gaussian_loss(
 ) -> float:
     """Reconstruction by one policy that reads the code, and what codes cost."""
     mean, log_variance = np.split(found.code_logits, 2, axis=1)
-    noise_key, told_key = jax.random.split(key)
+    noise_key, label_key = jax.random.split(key)
     samples = mean + np.exp(log_variance / 2) * np.asarray(jax.random.normal(noise_key, mean.shape))
     if codes is None:
         total = config.beta_codes * sum(map(twin.gaussian_code_kl, mean, log_variance))
     else:
-        told = np.sqrt(mean.shape[1]) * np.eye(mean.shape[1])[codes]
-        samples = told if jax.random.uniform(told_key) < 0.5 else samples
-        total = sum(map(twin.gaussian_code_kl, mean - told, log_variance))
+        label = np.sqrt(mean.shape[1]) * np.eye(mean.shape[1])[codes]
+        samples = label if jax.random.uniform(label_key) < 0.5 else samples
+        total = sum(map(twin.gaussian_code_kl, mean - label, log_variance))
     for m, sample in enumerate(samples):
         views = seen_by_policies(skills, seen, vectors, found.masks[m])
         for t, vector in enumerate(vectors):
@@ -136,7 +138,7 @@ def gaussian_loss(
 
 
 @pytest.mark.parametrize(
-    ("settings", "continuous", "told"),
+    ("settings", "continuous", "labelled"),
     [
         ({"readout": "last", "boundary_term": "first"}, False, False),
         ({"readout": "attentive", "boundary_term": "lengths"}, False, True),
@@ -147,14 +149,14 @@ def gaussian_loss(
         ({"recurrent": True, "forgetful": True, **GAUSSIAN}, True, False),
     ],
 )
-def test_the_whole_loss(settings: dict[str, Any], continuous: bool, told: bool) -> None:
+def test_the_whole_loss(settings: dict[str, Any], continuous: bool, labelled: bool) -> None:
     config, demos = dataclasses.replace(CONFIG, **settings), demonstrations(continuous)
-    demos = with_labels(demos) if told else demos
+    demos = with_labels(demos) if labelled else demos
     skills = networks(demos, config)
     keys = jax.random.split(jax.random.key(1), len(LENGTHS))
     batch = batch_of(demos.storage, sum(LENGTHS) + 12, MAX_LENGTH)
     found = eqx.filter_jit(ENGINES[config.inference].make_losses(config, RATE))(skills, batch, keys, jnp.array(0)).total
-    expected = [twin_loss(skills, demos, i, keys[i], config, told) for i in range(len(LENGTHS))]
+    expected = [twin_loss(skills, demos, i, keys[i], config, labelled) for i in range(len(LENGTHS))]
     np.testing.assert_allclose(found, expected, rtol=2e-6)
 
 

@@ -92,7 +92,7 @@ def test_soft_segments_stand_on_each_other() -> None:
 
 
 @pytest.mark.parametrize("form", get_args(PictureFormat))
-def test_pictures_tell_their_source_and_are_the_same_each_time(form: PictureFormat, tmp_path: Path) -> None:
+def test_pictures_name_their_source_and_are_the_same_each_time(form: PictureFormat, tmp_path: Path) -> None:
     source = made_up.write(tmp_path, "figure7")
     figure = Figure((1, 1))
     figure.text(0.5, 0.5, "words")

@@ -31,7 +31,7 @@ def temporary_bytes(function: Callable[..., Any]) -> int:
     )
     analysis = jax.jit(function).lower(*inputs).compile().memory_analysis()
     if analysis is None:
-        pytest.skip("this backend does not tell what its programs need")
+        pytest.skip("this backend does not report the memory of its programs")
     return int(analysis.temp_size_in_bytes)
 
 

@@ -167,10 +167,10 @@ def test_batches_carry_codes_of_segments() -> None:
 def test_models_respect_codes_of_segments() -> None:
     demos = vector_demos()
     free_skills = small_model().segment(demos).skills
-    told = [None, *((skills + 1) % 3 for skills in free_skills[1:])]
-    found = small_model().segment(demos.with_labels(segment_codes=told))
+    label_codes = [None, *((skills + 1) % 3 for skills in free_skills[1:])]
+    found = small_model().segment(demos.with_labels(segment_codes=label_codes))
     assert found.skills[0].tolist() == free_skills[0].tolist()
-    for skills, segment_codes in zip(found.skills[1:], told[1:], strict=True):
+    for skills, segment_codes in zip(found.skills[1:], label_codes[1:], strict=True):
         np.testing.assert_array_equal(skills, segment_codes)
 
 

@@ -47,7 +47,7 @@ def losses(demos: cil.Demonstrations, num_segments: int, **settings: Any) -> np.
 
 @pytest.mark.parametrize("boundary_term", ["first", "lengths"])
 def test_empty_segments_cost_nothing(boundary_term: str) -> None:
-    """Two segments of three are two of two: nothing is drawn where all is told."""
+    """Two segments of three are two of two: nothing is drawn where all is labelled."""
     demos = labelled([[3], [2], [1], [4], [6]], [[0, 1], [2, 2], [3, 0], [1, 3], [0, 2]])
     more, fewer = (losses(demos, count, boundary_term=boundary_term) for count in (3, 2))
     np.testing.assert_allclose(more, fewer, rtol=1e-5)
@@ -67,8 +67,8 @@ def test_a_list_of_numbers_is_taken() -> None:
     assert all(len(skills) <= count for skills, count in zip(found.skills, most, strict=True))
 
 
-def test_what_labels_tell_is_found(model: cil.Model) -> None:
-    """By a recognition model that knows nothing: listed segments all have a step, told cuts are certain."""
+def test_labels_decide(model: cil.Model) -> None:
+    """With an untrained recognition model: listed segments all have a step, labelled cuts are certain."""
     codes = [[0, 1], [2, 2, 1], [3, 0], [1], []]
     listed = demonstrations().with_labels(segment_codes=[np.array(each, int) for each in codes])
     found = model.segment(listed)
@@ -94,7 +94,7 @@ def model() -> cil.Model:
 
 
 def test_labels_of_some_leave_others_as_they_are() -> None:
-    """A demonstration with fewer steps than segments trains, whatever is told of the others."""
+    """A demonstration with fewer steps than segments trains, whatever the labels of the others."""
     boundaries = [np.full(n, -1) for n in LENGTHS]
     boundaries[1] = np.isin(np.arange(8), [2, 5]).astype(int)
     cil.fit(demonstrations().with_labels(boundaries=boundaries), config=CONFIG, progress=False)
@@ -113,7 +113,7 @@ def test_fewer_labels_than_segments_say_what_to_do() -> None:
         cil.fit(demos, config=CONFIG, progress=False)
 
 
-def test_without_any_number_it_must_be_told() -> None:
+def test_a_number_must_be_given() -> None:
     for data in (demonstrations(), "symbols"):
         with pytest.raises(
             ConfigError, match=r"num_segments is None, and labels do not .* inference needs their number"
@@ -121,7 +121,7 @@ def test_without_any_number_it_must_be_told() -> None:
             cil.fit(data, config=CONFIG, num_segments=None, progress=False)
 
 
-def test_labels_may_tell_the_numbers_alone() -> None:
+def test_labels_may_give_the_numbers_alone() -> None:
     """As they do for the command, which takes no list."""
     counts = [2, 3, 2, 1, 2]
     demos = demonstrations().with_labels(segment_codes=[[UNKNOWN] * count for count in counts])

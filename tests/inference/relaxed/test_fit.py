@@ -183,46 +183,46 @@ def test_labels_are_read_as_ends_and_codes() -> None:
     steps[0][[2, 4]] = 1
     steps[1][:] = UNKNOWN
     codes = [np.repeat([3, 1, 2], [2, 2, n - 4]) for n in demos.lengths]
-    told = supervision_of_batch(labelled(demos, boundaries=steps, codes=codes), 3, jnp.array([3, 3]))
-    np.testing.assert_array_equal(told.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
-    np.testing.assert_array_equal(told.codes, [[3, 1, 2], [UNKNOWN] * 3])
+    supervision = supervision_of_batch(labelled(demos, boundaries=steps, codes=codes), 3, jnp.array([3, 3]))
+    np.testing.assert_array_equal(supervision.ends, [[2, 4, demos.lengths[0]], [UNKNOWN, UNKNOWN, demos.lengths[1]]])
+    np.testing.assert_array_equal(supervision.codes, [[3, 1, 2], [UNKNOWN] * 3])
     segment_codes = [np.array([1, UNKNOWN, 0]), np.array([], int)]
-    told = supervision_of_batch(labelled(demos, segment_codes=segment_codes), 3, jnp.array([3, 3]))
-    np.testing.assert_array_equal(told.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
-    np.testing.assert_array_equal(told.ends[:, 0], [UNKNOWN, UNKNOWN])
+    supervision = supervision_of_batch(labelled(demos, segment_codes=segment_codes), 3, jnp.array([3, 3]))
+    np.testing.assert_array_equal(supervision.codes, [[1, UNKNOWN, 0], [UNKNOWN] * 3])
+    np.testing.assert_array_equal(supervision.ends[:, 0], [UNKNOWN, UNKNOWN])
 
 
 @pytest.mark.parametrize("supervision", ["b", "z"])
-def test_a_world_tells_the_truth(supervision: Any) -> None:
+def test_a_world_gives_true_labels(supervision: Any) -> None:
     world = make_world("grid-pickup", num_tasks=3)
     keys = jax.random.split(jax.random.key(5), 4)
     batch = draw_batch(world, keys, 400, 90, supervision)
     episodes = jax.vmap(world.episode)(keys)
-    told = supervision_of_batch(batch, 3, jnp.full(4, 3))
+    of_labels = supervision_of_batch(batch, 3, jnp.full(4, 3))
     for i in range(4):
         index = np.asarray(episodes.segment_index[i, : batch.lengths[i]])
         ends = [*np.flatnonzero(np.diff(index)) + 1, len(index)]
-        np.testing.assert_array_equal(told.ends[i, :2], ends[:2] if "b" in supervision else [UNKNOWN] * 2)
+        np.testing.assert_array_equal(of_labels.ends[i, :2], ends[:2] if "b" in supervision else [UNKNOWN] * 2)
         tasks = episodes.level.tasks[i] if "z" in supervision else [UNKNOWN] * 3
-        np.testing.assert_array_equal(told.codes[i], tasks)
+        np.testing.assert_array_equal(of_labels.codes[i], tasks)
 
 
-def test_what_is_told_is_learned() -> None:
+def test_labels_are_learned() -> None:
     """With all labels given, the recognition model says them after a short training, on data of random actions."""
     demos = vector_demos(8)
     cuts = [np.array([2, n - 2]) for n in demos.lengths]
     codes = [np.array([2, 0, 1])] * 8
     steps = [np.isin(np.arange(n), cut).astype(int) for n, cut in zip(demos.lengths, cuts, strict=True)]
-    told = demos.with_labels(boundaries=steps, segment_codes=codes)
+    supervised = demos.with_labels(boundaries=steps, segment_codes=codes)
     config = dataclasses.replace(SMALL, num_iterations=150, learning_rate=1e-2, hidden_dim=32)
-    model = cil.fit(told, config=config)
+    model = cil.fit(supervised, config=config)
     found = model.segment(demos)
     right = [np.array_equal(a, b) for a, b in zip(found.boundaries, cuts, strict=True)]
     assert np.mean(right) >= 0.8  # one of eight is held out
     assert np.mean([np.array_equal(a, b) for a, b in zip(found.skills, codes, strict=True)]) >= 0.8
-    respected = model.segment(told)
-    for found_cut, cut in zip(respected.boundaries, cuts, strict=True):
-        np.testing.assert_array_equal(found_cut, cut)
+    respected = model.segment(supervised)
+    for inner, cut in zip(respected.boundaries, cuts, strict=True):
+        np.testing.assert_array_equal(inner, cut)
 
 
 def test_the_temperature_falls_from_first_to_last() -> None:
@@ -245,8 +245,8 @@ def test_uses_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match=r"This model has no recognition model"):
         exact.segment(demos, decoder="recognition")
     gaussian = model_for(demos, dataclasses.replace(SMALL, codes="gaussian", code_dim=4).resolved())
-    told = gaussian.segment(demos.with_labels(segment_codes=[[2, -1, -1]] * len(demos)))
-    for codes in told.skills:
+    segments = gaussian.segment(demos.with_labels(segment_codes=[[2, -1, -1]] * len(demos)))
+    for codes in segments.skills:
         np.testing.assert_array_equal(codes[0], 2 * np.eye(4)[2])
         assert codes.shape == (3, 4)
     with pytest.raises(ValueError, match=r"Codes of real numbers cannot be summed over"):

@@ -86,11 +86,11 @@ def test_low_temperatures_approach_the_largest() -> None:
     np.testing.assert_allclose(shift(jnp.array([1.0]), jnp.log(jnp.array([4.0])), jnp.array([0.5])), [2.0], rtol=1e-6)
 
 
-def test_told_gaussian_codes_move_the_prior() -> None:
+def test_labelled_gaussian_codes_move_the_prior() -> None:
     rng = np.random.default_rng(5)
     mean, log_variance = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
     found = gaussian_code_losses(jnp.asarray(mean), jnp.asarray(log_variance), jnp.array([2, -1, 0]), 0.3)
     away = {i: jnp.asarray(mean[i] - 2 * np.eye(4)[code]) for i, code in ((0, 2), (2, 0))}
-    told = [gaussian_kl(away[i], jnp.asarray(log_variance[i])) for i in (0, 2)]
+    labelled = [gaussian_kl(away[i], jnp.asarray(log_variance[i])) for i in (0, 2)]
     free = 0.3 * gaussian_kl(jnp.asarray(mean[1]), jnp.asarray(log_variance[1]))
-    np.testing.assert_allclose(found, [told[0], free, told[1]], rtol=1e-5)
+    np.testing.assert_allclose(found, [labelled[0], free, labelled[1]], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Labels of steps as codes of segments, those of a single segment, which has no boundary to be told, among them."""
+"""Labels of steps as codes of segments, those of a single segment, which has no boundary to label, among them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,9 @@ from compile_il.inference.relaxed.engine import check_labels
 from compile_il.inference.relaxed.supervision import supervision_from_labels
 
 
-def told(boundaries: list[int], codes: list[int], count: int, num_segments: int) -> tuple[list[int], list[int]]:
+def ends_and_codes(
+    boundaries: list[int], codes: list[int], count: int, num_segments: int
+) -> tuple[list[int], list[int]]:
     no_segment_codes = jnp.zeros(0, jnp.int32)
     labels = jnp.array(boundaries), jnp.array(codes), no_segment_codes, jnp.array(count)
     found = supervision_from_labels(jnp.array(len(codes)), *labels, num_segments)
@@ -19,16 +21,19 @@ def told(boundaries: list[int], codes: list[int], count: int, num_segments: int)
 
 @pytest.mark.parametrize("boundaries", [[UNKNOWN] * 4, [0] * 4])
 def test_the_code_of_a_single_segment_is_that_of_its_steps(boundaries: list[int]) -> None:
-    assert told(boundaries, [2] * 4, count=1, num_segments=3) == ([4, 4, 4], [2, UNKNOWN, UNKNOWN])
-    assert told(boundaries, [2] * 4, count=1, num_segments=1) == ([4], [2])
-    assert told(boundaries, [UNKNOWN] * 4, count=1, num_segments=1) == ([4], [UNKNOWN])
+    assert ends_and_codes(boundaries, [2] * 4, count=1, num_segments=3) == ([4, 4, 4], [2, UNKNOWN, UNKNOWN])
+    assert ends_and_codes(boundaries, [2] * 4, count=1, num_segments=1) == ([4], [2])
+    assert ends_and_codes(boundaries, [UNKNOWN] * 4, count=1, num_segments=1) == ([4], [UNKNOWN])
 
 
-def test_any_step_tells_the_code_of_its_segment() -> None:
+def test_any_step_gives_the_code_of_its_segment() -> None:
     starts = [0, 0, 1, 0, 1, 0]
-    assert told(starts, [-1, 3, -1, 2, -1, -1], count=3, num_segments=4) == ([2, 4, 6, 6], [3, 2, UNKNOWN, UNKNOWN])
-    assert told([UNKNOWN] * 4, [-1, 2, -1, -1], count=1, num_segments=1) == ([4], [2])
-    assert told([UNKNOWN] * 6, [-1, 3, -1, 2, -1, -1], count=3, num_segments=3)[1] == [UNKNOWN] * 3
+    assert ends_and_codes(starts, [-1, 3, -1, 2, -1, -1], count=3, num_segments=4) == (
+        [2, 4, 6, 6],
+        [3, 2, UNKNOWN, UNKNOWN],
+    )
+    assert ends_and_codes([UNKNOWN] * 4, [-1, 2, -1, -1], count=1, num_segments=1) == ([4], [2])
+    assert ends_and_codes([UNKNOWN] * 6, [-1, 3, -1, 2, -1, -1], count=3, num_segments=3)[1] == [UNKNOWN] * 3
 
 
 def test_several_codes_within_a_segment_are_refused() -> None:

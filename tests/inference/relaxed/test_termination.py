@@ -80,7 +80,7 @@ def test_the_loss_is_a_cross_entropy() -> None:
 
 
 def test_its_loss_does_not_pull_at_the_recognition_model() -> None:
-    """It learns to say the boundaries that are found, which are not to be ones that it can say."""
+    """It learns the predicted boundaries, and does not make them easier to learn."""
     demos, num_segments = vector_demos(), 3
     config = Config(inference="relaxed", num_segments=num_segments, num_skills=3, hidden_dim=6).resolved()
     skills = new_skills(demos, config)

@@ -24,7 +24,7 @@ def experiments_page() -> str:
 
 
 def agents() -> dict[str, dict[str, Any]]:
-    """For each panel of figure 5, what was found of each agent."""
+    """For each panel of figure 5, the result of each agent."""
     found: dict[str, dict[str, Any]] = {}
     for name, part in read_result("figure5")["figures"].items():
         panel, agent = name.split(": ", 1)
@@ -63,7 +63,7 @@ def test_relaxed_inference_is_as_good_as_the_papers_but_for_four_rows() -> None:
     }
 
 
-def test_told_boundaries_and_codes_find_boundaries() -> None:
+def test_labels_of_boundaries_or_codes_give_boundaries() -> None:
     """Categorical codes, both kinds of lists, pick-up and the reacher."""
     for kind in ("b-CompILE", "z-CompILE"):
         for tasks in (3, 5):
@@ -96,13 +96,13 @@ def test_relaxed_inference_with_the_papers_settings() -> None:
         assert np.mean([seed["reconstruction"] for seed in scores[tasks]]) >= least
 
 
-def test_told_gaussian_codes_miss_boundaries_by_one_step() -> None:
+def test_labelled_gaussian_codes_miss_boundaries_by_one_step() -> None:
     for tasks in (3, 5):
         assert score("table2", "z-CompILE", tasks, "f1_tolerance_1") > 97
 
 
 def test_a_weak_prior_lets_boundaries_come_a_step_early() -> None:
-    """With told Gaussian codes in a small copy, at once and for long; a stronger one holds them back until they fit."""
+    """With Gaussian labels in a small copy, early and for long; a stronger one holds them back until they fit."""
     held, free = (
         {check["iteration"]: check for check in read_result(f"told-gaussian-{weight}-cpu")["figures"][weight]}
         for weight in ("0.1", "0.01")
@@ -115,7 +115,7 @@ def test_a_weak_prior_lets_boundaries_come_a_step_early() -> None:
 
 
 def test_an_expert_that_slows_down_draws_boundaries_a_step_early() -> None:
-    """With told Gaussian codes and all types of targets, in one of two seeds; one that does not, in none."""
+    """With Gaussian labels and all types of targets, in one of two seeds; one that does not, in none."""
     slow, hard = (read_result(f"told-gaussian-{kind}-cpu") for kind in ("ten-types", "hard-expert"))
     gains = [result["config"].pop("world").pop("expert_gain") for result in (slow, hard)]
     assert gains == [1.0, 4.0]
@@ -140,12 +140,12 @@ def test_small_models_of_surprisal_do_as_well_with_a_large_spread() -> None:
     assert all(0.975 < seed["boundary_accuracy"] < 0.99 for row in floors for seed in row["scores"])
 
 
-def test_told_codes_are_not_named_on_the_reacher() -> None:
+def test_labelled_codes_are_not_named_on_the_reacher() -> None:
     """As docs/experiments.md says it, in its numbers."""
     page = experiments_page()
     named = score("table1", "z-CompILE", 3, "agreement")
-    told, cut = (score("table1", model, 3, "online") for model in ("z-CompILE", "b-CompILE"))
-    assert f"agree with the true ones in {named:.0f} % of steps, so that only {told:.1f} % of levels" in page
+    labelled, cut = (score("table1", model, 3, "online") for model in ("z-CompILE", "b-CompILE"))
+    assert f"agree with the true ones in {named:.0f} % of steps, so that only {labelled:.1f} % of levels" in page
     assert f"against {cut:.1f} % for b-CompILE" in page
 
 
@@ -175,11 +175,11 @@ def test_effects_name_things_before_anything_is_learned() -> None:
     assert agreement["grid-visit"] < 0.15
 
 
-def test_told_codes_do_not_help_in_long_visits() -> None:
-    told, not_told = (
+def test_labelled_codes_do_not_help_in_long_visits() -> None:
+    labelled, unlabelled = (
         score("figure4", f"grid-visit, {kind}", 5, "boundary_accuracy") for kind in ("z-CompILE", "CompILE")
     )
-    assert told < not_told
+    assert labelled < unlabelled
 
 
 def test_agents_with_exact_skills_solve_all_panels() -> None:
