@@ -54,7 +54,7 @@ def test_every_baseline_cuts_into_the_given_number_of_segments(baseline: Any) ->
 @pytest.mark.parametrize("baseline", ALL[1:], ids=lambda each: f"{type(each).__name__}-{getattr(each, 'method', '')}")
 def test_other_spaces_are_refused(baseline: Any) -> None:
     wider = Demonstrations.from_arrays([np.zeros((5, 7))], [np.zeros(4, int)], num_actions=2)
-    with pytest.raises(DemonstrationError, match=r"(?s)These demonstrations .* same spaces"):
+    with pytest.raises(DemonstrationError, match=r"(?s)these demonstrations .* same spaces"):
         baseline.fit(plateaus(6)).segment(wider, 2)
 
 
