@@ -42,7 +42,7 @@ def test_what_is_written(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == [CONFIG_FILE, WEIGHTS_FILE]
     assert [path.name for path in saved.parent.iterdir()] == ["small"]
     description = json.loads((saved / CONFIG_FILE).read_text())
-    assert description["format"] == 3
+    assert description["format"] == 4
     assert description["settings"]["num_skills"] == 3
     names = safetensors.numpy.load_file(saved / WEIGHTS_FILE)
     assert {
@@ -177,7 +177,7 @@ def not_text(folder: Path) -> None:
         (lambda folder: (folder / WEIGHTS_FILE).unlink(), WEIGHTS_FILE, "cannot be read .*name the folder of a model"),
         (lambda folder: (folder / CONFIG_FILE).unlink(), CONFIG_FILE, "cannot be read"),
         (shutil.rmtree, CONFIG_FILE, "cannot be read"),
-        (lambda folder: change(folder, format=2), CONFIG_FILE, "has format 2, and this version of compile-il reads 3"),
+        (lambda folder: change(folder, format=2), CONFIG_FILE, "has format 2, and this version of compile-il reads 4"),
         (lambda folder: (folder / CONFIG_FILE).write_text("[]"), CONFIG_FILE, "has format None"),
         (lambda folder: change(folder, settings={"colour": 1}), CONFIG_FILE, "There is no setting colour"),
         (lambda folder: change(folder, resolved={"num_skills": "3"}), CONFIG_FILE, "does not describe a model"),

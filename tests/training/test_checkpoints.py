@@ -104,7 +104,7 @@ def test_damage_is_noticed(name: str, damage: str, folder: Path, capfd: pytest.C
 def test_what_is_said_of_the_numbers_is_checked_too(folder: Path) -> None:
     about = folder / "17" / CONFIG_FILE
     values = json.loads(about.read_text())
-    for change in ({"seconds": 3.25}, {"iteration": 5}, {"sha256": "0"}, {"format": 2}):
+    for change in ({"seconds": 3.25}, {"iteration": 5}, {"sha256": "0"}, {"format": 1}):
         about.write_text(json.dumps(values | change))
         with pytest.raises(CheckpointError, match="is damaged, or of another version"):
             latest(folder)

@@ -28,7 +28,7 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 RUN_FILE, CHECKPOINT_FOLDER, MODEL_FOLDER = "run.json", "checkpoints", "model"
 AGENT_FOLDER = "agent"
 """Folder of a trained agent, in place of `MODEL_FOLDER`."""
-MODEL_FORMAT = 3
+MODEL_FORMAT = 4
 """Version of the files, raised whenever older ones can no longer be read."""
 
 Tree = TypeVar("Tree")

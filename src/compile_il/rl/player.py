@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 _run = eqx.filter_jit(Agent.__call__)
-AGENT_FORMAT = 2
+AGENT_FORMAT = 3
 """Version of the files of agents."""
 SKILLS_FOLDER = "skills"
 

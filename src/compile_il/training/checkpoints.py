@@ -12,7 +12,7 @@ import equinox as eqx
 from compile_il.config import CompileError
 from compile_il.model.files import ModelError, fill_shapes, load_arrays, save_arrays
 
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 """Version of the files, which goes up whenever older ones can no longer be read."""
 NUM_KEPT = 2
 """Number of checkpoints of a run that are kept, of which the older one serves if the last one is damaged."""
