@@ -22,7 +22,9 @@ def test_generate_writes_what_demonstrate_gives(tmp_path: Path, capsys: pytest.C
     out = tmp_path / "pickup.npz"
     main(["generate", "grid-pickup", "--num-demos", "20", "--num-tasks", "2", "--out", str(out)])
     assert cil.Demonstrations.load(out) == cil.demonstrate("grid-pickup", num_demos=20, num_tasks=2)
-    assert "20 episodes" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "20 episodes" in text
+    assert f"{out.stat().st_size / 1e3:.1f} kB" in text
     assert [path.name for path in tmp_path.iterdir()] == ["pickup.npz"]
 
 

@@ -62,6 +62,7 @@ def test_segment_writes_what_the_model_finds(
     np.testing.assert_allclose([row["log_likelihood"] for row in rows], segments.log_likelihood)
     assert [len(row["boundary_probs"]) for row in rows] == demos.lengths.tolist()
     assert "exists" in refuses(arguments, capsys)
+    assert "has the ending .txt: use .jsonl" in refuses([*arguments[:-1], str(tmp_path / "found.txt")], capsys)
     main([*arguments, "--overwrite", "--num-segments", "unknown", "--max-segments", "1"])
     note = "note: 12 of 12 demonstrations have as many segments as were considered, 1: raise max_segments"
     assert " ".join(capsys.readouterr().err.split()).startswith(note)

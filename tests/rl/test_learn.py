@@ -293,12 +293,14 @@ def test_from_the_command_line(
 ) -> None:
     # A world of the paper's size would take long to compile for nothing.
     monkeypatch.setattr(cil, "make_world", lambda name, **options: dataclasses.replace(WORLD, **options))
+    monkeypatch.setattr("compile_il.rl.learn.MANY_ENVIRONMENTS", 1)
     model.save(tmp_path / "model")
     sizes = [f"--{name.replace('_', '-')}={getattr(SMALL, name)}" for name in ("num_environments", "batch_size")]
     sizes += ["--num-iterations=1", "--num-ticks=4", "--num-levels=4", "--hidden-dim=8", "--num-maps=2"]
     command = ["rl", "--world", "grid-pickup", "--num-tasks", "1", "--max-steps", "12", *sizes]
     main([*command, "--skills", str(tmp_path / "model"), "--out", str(tmp_path / "run")])
-    said = capsys.readouterr().out
+    said, noted = capsys.readouterr()
+    assert ("There is no accelerator" in noted) == (jax.default_backend() == "cpu")
     assert "of 1,024 unseen levels solved" in said
     assert "limit its steps with --max-skill-steps" in said
     assert "tensorboard --logdir" in said

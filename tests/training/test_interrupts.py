@@ -30,6 +30,14 @@ def test_the_second_signal_interrupts(second: signal.Signals) -> None:
     assert [signal.getsignal(n) for n in SIGNALS] == before
 
 
+@pytest.mark.parametrize("announce", [True, False])
+def test_the_first_ctrl_c_is_answered_at_once(announce: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    with StopRequest(announce=announce):
+        signal.raise_signal(signal.SIGINT)
+    answer = "\nstopping after this iteration; Ctrl-C again stops at once\n"
+    assert capfd.readouterr().err == answer * announce
+
+
 def test_work_inside_may_ask() -> None:
     assert not stop_is_requested()
     with StopRequest():

@@ -110,12 +110,13 @@ class Train(RunOptions):
     def _demonstrations(self) -> "cil.Demonstrations | World | str":
         """Returns the world, by name unless options change it, or the demonstrations in the file."""
         from compile_il.training.sources import training_world
+        from compile_il.worlds import suggest
 
         if self.source in cil.WORLDS:
             return self.source if self.num_tasks is None else training_world(self.source, self.num_tasks)
         if not Path(self.source).exists():
-            worlds = ", ".join(cil.WORLDS)
-            raise CompileError(f"{self.source} is neither a file nor a world: name a file, or one of {worlds}.")
+            hint = f"{suggest(self.source, list(cil.WORLDS))} Name a file, or one of {', '.join(cil.WORLDS)}."
+            raise CompileError(f"{self.source} is neither a file nor a world{hint}")
         if self.num_tasks is not None:
             raise CompileError(f"--num-tasks is for worlds, and {self.source} is a file: leave it out.")
         return cil.Demonstrations.load(self.source)
@@ -124,6 +125,8 @@ class Train(RunOptions):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rl(RunOptions):
     r"""Train an agent on lists of tasks, with the skills of a model as options.
+
+    It is made for a GPU: on a CPU, an iteration with the default settings can take a minute.
 
     compile-il rl --skills runs/pickup --world grid-pickup --num-tasks 5 --reward sparse \
         --max-skill-steps 10 --out runs/agent

@@ -53,7 +53,11 @@ class Segment(ModelOptions):
         from compile_il.data.files import check_target, write_atomically
         from compile_il.evaluation.evaluate import label_scores, score_model
 
-        target = check_target(self.out, overwrite=self.overwrite)
+        target = check_target(self.out, overwrite=self.overwrite, suffix=".jsonl")
+        if target.suffix.lower() not in (".jsonl", ".json", ".csv"):
+            raise CompileError(
+                f"{target} has the ending {target.suffix}: use .jsonl or .json for lines of JSON, or .csv."
+            )
         model, demos = cil.load(self.model), cil.Demonstrations.load(self.demos)
         how: Any = {"decoder": self.decoder, "best": self.best, "max_segments": self.max_segments}
         with console.status("segmenting"):

@@ -95,7 +95,9 @@ class Generate:
         generated = time.perf_counter() - began
         with console.status("saving"):
             path = demos.save(target, overwrite=self.overwrite)
-        say(console, (str(path), "bold"), f"  {path.stat().st_size / 1e6:.1f} MB, made in {generated:.1f} s")
+        size = path.stat().st_size
+        words = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
+        say(console, (str(path), "bold"), f"  {words}, made in {generated:.1f} s")
         say(console, repr(demos))
 
 

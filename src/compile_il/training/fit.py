@@ -70,8 +70,9 @@ def fit(
         devices.check_same({"data": fingerprint(demos), "out": "None" if out is None else "a folder", **given})
     with devices.fail_together():
         source = make_source(demos, config)
+    progress = progress if devices.is_first_process() else False
     with contextlib.ExitStack() as stack:
-        request = None if out is None else stack.enter_context(StopRequest())
+        request = None if out is None else stack.enter_context(StopRequest(announce=progress is not False))
         outputs: RunOutputs | None = None
         with devices.fail_together():
             if out is not None and devices.is_first_process():  # which alone writes files
@@ -83,7 +84,7 @@ def fit(
             last = Checkpoint(start) if outputs is None else outputs.checkpoints.latest(start)
         last = devices.broadcast(last)
         loop = TrainingLoop(trainer.place(last.state), int(last.iteration), float(last.seconds), request, outputs)
-        return _train(trainer, loop, out, progress if devices.is_first_process() else False)
+        return _train(trainer, loop, out, progress)
 
 
 def _train(

@@ -1,12 +1,13 @@
 """Runs a training step by step, with checkpoints when they are due, progress on the console and a stop on Ctrl-C."""
 
 import dataclasses
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import Generic, Self, TypeVar
 
@@ -55,10 +56,13 @@ class StopRequest(ExitStack):
     """Notes Ctrl-C, or a request to terminate, inside its `with` block; a second one interrupts at once.
 
     Signals that are ignored outside, as Ctrl-C is in background jobs of a script, stay ignored. Signals reach the main
-    thread only; in another one nothing is noted and nothing changes.
+    thread only; in another one nothing is noted and nothing changes. To `announce` is to answer the first Ctrl-C with
+    a line on standard error.
     """
 
-    requested = False
+    def __init__(self, *, announce: bool = False):
+        super().__init__()
+        self.requested, self._announce = False, announce
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -73,6 +77,10 @@ class StopRequest(ExitStack):
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        if self._announce and number == signal.SIGINT and sys.stderr is not None:
+            # The bar, or whoever was interrupted, may be writing: print would wait for a lock, or fail.
+            with suppress(OSError):
+                os.write(2, b"\nstopping after this iteration; Ctrl-C again stops at once\n")
 
 
 def stop_is_requested() -> bool:

@@ -41,12 +41,12 @@ def make_world(name: str, **options: Any) -> GridWorld | ReacherWorld | SymbolsW
     A longer task list raises the number of objects or targets where needed, unless that is an option too.
     """
     if name not in WORLDS:
-        raise WorldError(f"There is no world {name!r}{_suggest(name, list(WORLDS))} There are: {', '.join(WORLDS)}.")
+        raise WorldError(f"There is no world {name!r}{suggest(name, list(WORLDS))} There are: {', '.join(WORLDS)}.")
     world = WORLDS[name]
     names = [field.name for field in dataclasses.fields(world) if field.name != "kind"]
     for option in options:
         if option not in names:
-            hint = f"{_suggest(option, names)} It has: {', '.join(names)}."
+            hint = f"{suggest(option, names)} It has: {', '.join(names)}."
             raise WorldError(f"World {name!r} has no option {option!r}{hint}")
     if "num_tasks" in options:
         options = _enough_things(world, options["num_tasks"]) | options
@@ -74,6 +74,7 @@ def name_of(world: object) -> str | None:
     return next((name for name, ours in WORLDS.items() if (type(ours), getattr(ours, "kind", None)) == kind), None)
 
 
-def _suggest(word: str, names: list[str]) -> str:
+def suggest(word: str, names: list[str]) -> str:
+    """Returns the end of a sentence about a word that is none of some names: a question for the closest, if any."""
     close = difflib.get_close_matches(word, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else "."
