@@ -293,7 +293,7 @@ def test_from_the_command_line(
 ) -> None:
     # A world of the paper's size would take long to compile for nothing.
     monkeypatch.setattr(cil, "make_world", lambda name, **options: dataclasses.replace(WORLD, **options))
-    monkeypatch.setattr("compile_il.rl.learn.MANY_ENVIRONMENTS", 1)
+    monkeypatch.setattr(AgentConfig, "num_environments", SMALL.num_environments)
     model.save(tmp_path / "model")
     sizes = [f"--{name.replace('_', '-')}={getattr(SMALL, name)}" for name in ("num_environments", "batch_size")]
     sizes += ["--num-iterations=1", "--num-ticks=4", "--num-levels=4", "--hidden-dim=8", "--num-maps=2"]

@@ -55,9 +55,7 @@ class Segment(ModelOptions):
 
         target = check_target(self.out, overwrite=self.overwrite, suffix=".jsonl")
         if target.suffix.lower() not in (".jsonl", ".json", ".csv"):
-            raise CompileError(
-                f"{target} has the ending {target.suffix}: use .jsonl or .json for lines of JSON, or .csv."
-            )
+            raise CompileError(f"{target} has the ending {target.suffix}: use .jsonl, .json (JSON lines too) or .csv.")
         model, demos = cil.load(self.model), cil.Demonstrations.load(self.demos)
         how: Any = {"decoder": self.decoder, "best": self.best, "max_segments": self.max_segments}
         with console.status("segmenting"):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import Progress
 
 import compile_il as cil
@@ -95,9 +96,7 @@ class Generate:
         generated = time.perf_counter() - began
         with console.status("saving"):
             path = demos.save(target, overwrite=self.overwrite)
-        size = path.stat().st_size
-        words = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
-        say(console, (str(path), "bold"), f"  {words}, made in {generated:.1f} s")
+        say(console, (str(path), "bold"), f"  {decimal(path.stat().st_size)}, made in {generated:.1f} s")
         say(console, repr(demos))
 
 

@@ -234,10 +234,7 @@ class Demonstrations:
         return self[order[:num_first]], self[order[num_first:]]
 
     def padded(self, max_length: int | None = None) -> Padded:
-        """Pads all episodes with zeros to one batch; T is `max_length`, by default the longest.
-
-        It is only for running skills and for scores; training uses `compile_il.data.batch`.
-        """
+        """Pads all with zeros to `max_length` or the longest, to run skills and score; training uses `data.batch`."""
         T = self.max_length if max_length is None else whole_number("max_length", max_length, self.max_length)
         observations, actions = self.storage.observations.padded(T + 1), self.storage.actions.padded(T)
         return Padded(observations, actions, np.arange(T) < self.lengths[:, None], self.lengths)

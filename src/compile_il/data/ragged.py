@@ -132,15 +132,13 @@ class Storage(NamedTuple):
     def describe_space(self) -> str:
         """Describes the space of observations and actions, and which parts of the truth are known."""
         frames, action_dim = self.observations.values, self.actions.values.shape[-1]
-        space = describe_space(frames.shape[1:], self.num_actions, action_dim, dtype=f" {frames.dtype}")
+        space = describe_space(frames.shape[1:], self.num_actions, action_dim, f" {frames.dtype}", "symbols")
         known = [name for name in ("boundaries", "codes") if f"true_{name}" in self.raggeds]
         truth = f"true {' and '.join(known)} known" if known else "truth unknown"
         return f"{space}, {truth}"
 
 
-def describe_space(
-    shape: tuple[int, ...], num_actions: int | None, action_dim: int, *, dtype: str = "", symbols: str = "symbols"
-) -> str:
+def describe_space(shape: tuple[int, ...], num_actions: int | None, action_dim: int, dtype: str, symbols: str) -> str:
     """Describes observations and actions, as in `vector of 4, 8 discrete actions`."""
     kind = "vector of" if len(shape) == 1 else "grid"
     special = {(): symbols, (0,): "no states"}

@@ -42,7 +42,7 @@ class Space(eqx.Module):
 
     def __str__(self) -> str:
         symbols = f"{self.num_symbols} symbols"
-        return describe_space(self.observation_shape, self.num_actions, self.action_dim, symbols=symbols)
+        return describe_space(self.observation_shape, self.num_actions, self.action_dim, "", symbols)
 
 
 class Scaling(eqx.Module):

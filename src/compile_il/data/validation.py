@@ -146,18 +146,12 @@ def _check_discrete(actions: Ragged, num_actions: int | None) -> tuple[Ragged, i
             "squeeze an axis of length 1, or cast to float if the actions are continuous."
         )
     limit = INT32_MAX if num_actions is None else whole_number("num_actions", num_actions, 1, INT32_MAX)
+    negative = "negative: number actions from 0."
+    beyond = f"not among the {limit} actions 0 to {limit - 1}; raise num_actions or renumber the actions."
     refuse_where(
         actions,
-        values < 0,
-        lambda i, t, v: f"Episode {i}, step {t}: action {v} is negative: number actions from 0.",
-    )
-    refuse_where(
-        actions,
-        values >= limit,
-        lambda i, t, v: (
-            f"Episode {i}, step {t}: action {v} is not among the {limit} actions 0 to {limit - 1}; "
-            "raise num_actions or renumber the actions."
-        ),
+        (values < 0) | (values >= limit),
+        lambda i, t, v: f"Episode {i}, step {t}: action {v} is {negative if v < 0 else beyond}",
     )
     return _cast(actions, np.int32), int(values.max()) + 1 if num_actions is None else limit
 

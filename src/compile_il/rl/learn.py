@@ -30,8 +30,6 @@ from compile_il.worlds.grid import NUM_RL_STEPS
 
 NUM_ROWS = 200
 """Least number of rows in the log of a run, if it has as many iterations."""
-MANY_ENVIRONMENTS = 1024
-"""Least number of environments with which a CPU takes long for an iteration."""
 NUM_VALIDATION = 256
 """Number of levels on which the agents of several seeds are compared at the end."""
 
@@ -124,21 +122,16 @@ def run_training(
                 skills = f"skills {checksum(str(trainer.model.config), *parts)[:16]}"
             data = f"{trainer.world} with {skills} and {trainer.ACTORS}"
             run = open_run(out, trainer.config, data, resume=resume, checkpoint_seconds=checkpoint_seconds)
-            outputs, request = (
-                stack.enter_context(run),
-                stack.enter_context(StopRequest(announce=progress is not False)),
-            )
+            outputs = stack.enter_context(run)
+            request = stack.enter_context(StopRequest(announce=progress is not False))
         start = RunState(trainer.start(), blank, jnp.array(0), jnp.array(0.0))
         last = Checkpoint(start) if outputs is None else outputs.checkpoints.latest(start)
         loop = TrainingLoop(*last, request, outputs)
         bar = stack.enter_context(ProgressBar(total, loop.iteration, progress))
         row_began = loop.seconds
-        many = trainer.config.num_environments >= MANY_ENVIRONMENTS
+        many = trainer.config.num_environments >= AgentConfig.num_environments
         if many and isinstance(trainer, AgentTrainer) and jax.default_backend() == "cpu":
-            bar.say(
-                "There is no accelerator: with these settings an iteration can take a minute; lower num_environments "
-                "(--num-environments)."
-            )
+            bar.say("There is no accelerator, and an iteration can take a minute: lower num_environments.")
 
         def step(state: RunState, iteration: int) -> tuple[RunState, None]:
             try:

@@ -79,11 +79,8 @@ class GridWorld:
         check(2 <= self.num_types <= MAX_TYPES, f"num_types is {self.num_types}", f"use 2 to {MAX_TYPES}")
         # Recursive backtracking opens every lattice cell and a passage to each but the first.
         most, num_objects = 2 * lattice_dim(self.size) ** 2 - 2, self.num_objects
-        check(
-            self.kind != "pickup" or self.num_tasks <= most,
-            f"a list of {self.num_tasks} pick-ups needs as many objects, and size {self.size} holds at most {most}",
-            f"use num_tasks of at most {most}",
-        )
+        words = f"a list of {self.num_tasks} pick-ups needs as many objects, and size {self.size} holds at most {most}"
+        check(self.kind != "pickup" or self.num_tasks <= most, words, f"use num_tasks of at most {most}")
         check(1 <= num_objects <= most, f"num_objects is {num_objects}", f"size {self.size} holds 1 to {most}")
         check(
             not self.distinct_types or num_objects <= self.num_types,
