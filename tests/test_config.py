@@ -117,7 +117,12 @@ def test_defaults_that_depend_on_what_is_known() -> None:
     assert (unknown.shared_termination, unknown.termination_weight, unknown.duration_weight) == (True, 3.0, 1.0)
     assert Config(duration_rate=12.0).resolved().duration_weight is None
     mine = Config(
-        num_segments=None, termination_weight=2.0, duration_weight=0.1, shared_termination=False, sigma_floor=0.3
+        num_segments=None,
+        termination_weight=2.0,
+        duration_weight=0.1,
+        shared_termination=False,
+        sigma_floor=0.3,
+        uniform_share=0.1,
     )
     assert mine.resolved() == mine
 

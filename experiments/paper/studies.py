@@ -55,6 +55,11 @@ def relaxed(world: str, **settings: Any) -> Config:
     return Config(inference="relaxed", learning_rate=1e-4, cooldown=0.0, policy_layers=layers, **settings)
 
 
+def without_changes(**settings: Any) -> Config:
+    """Returns settings of the exact engine as results were measured, without a termination rule that reads changes."""
+    return Config(change_rule=False, uniform_share=0.0, **settings)
+
+
 def _surprisal(name: str, world: str) -> Part:
     return Part(name, world, surprisal_settings(relaxed(world)), surprisal=True)
 
@@ -67,7 +72,10 @@ def _reacher(codes: Literal["categorical", "gaussian"]) -> list[Part]:
         Part("b-CompILE", "reacher", relaxed("reacher", codes=codes, supervision="b")),
     ]
     if codes == "categorical":
-        parts += [Part("exact", "reacher", Config()), Part("exact, effects", "reacher", Config(effects=True))]
+        parts += [
+            Part("exact", "reacher", without_changes()),
+            Part("exact, effects", "reacher", without_changes(effects=True)),
+        ]
     return parts
 
 
@@ -78,7 +86,7 @@ def _sweeps() -> list[Part]:
     counts = (3, 4, 5)
     # The exact engine gets no more than the paper's model does: that there are at most so many segments. Nor does it
     # learn how long they are, which was not the default yet when these were run.
-    at_most = Config(num_segments=None, duration_weight=0.0)
+    at_most = without_changes(num_segments=None, duration_weight=0.0)
     return [
         *(swept(f"M={count}", relaxed("reacher", num_segments=count), as_trained=True) for count in counts),
         *(swept(f"temperature={tau}", relaxed("reacher", temperature=tau)) for tau in (1.0, 0.1, 0.01)),
@@ -97,13 +105,13 @@ def _grids(codes: Literal["categorical", "gaussian"]) -> list[Part]:
             Part(f"{world}, VAE-BC", world, vae_bc_settings(relaxed(world)), as_trained=True, unending=True),
         ]
         if codes == "categorical":
-            parts.append(Part(f"{world}, exact", world, Config(num_skills=32, policy_layers=2)))
-            parts.append(Part(f"{world}, exact, effects", world, Config(effects=True, policy_layers=2)))
+            parts.append(Part(f"{world}, exact", world, without_changes(num_skills=32, policy_layers=2)))
+            parts.append(Part(f"{world}, exact, effects", world, without_changes(effects=True, policy_layers=2)))
     return parts
 
 
 def _classic() -> list[Part]:
-    five = Config(num_seeds=PAPER_SIZES["num_seeds"])
+    five = without_changes(num_seeds=PAPER_SIZES["num_seeds"])
     return [
         ClassicPart(f"{world}, {method}", world, five, method=method)
         for world in ("grid-pickup", "grid-visit", "reacher")
@@ -119,10 +127,10 @@ def _agents() -> list[Part]:
     for world in ("grid-visit", "grid-pickup"):
         exact = {"num_skills": VISIT_SKILLS} if world == "grid-visit" else {"effects": True}
         skills = {
-            "hierarchical, exact": Config(**exact, policy_layers=2),
+            "hierarchical, exact": without_changes(**exact, policy_layers=2),
             "hierarchical, CompILE": relaxed(world, num_skills=VISIT_SKILLS if world == "grid-visit" else 10),
             "VAE-BC": relaxed(world, num_segments=1, num_skills=128),
-            "low-level": Config(),
+            "low-level": without_changes(),
         }
         parts += [
             AgentPart(
@@ -139,7 +147,7 @@ def _agents() -> list[Part]:
 
 
 def _portraits() -> list[Part]:
-    engines = {"CompILE": relaxed("grid-pickup"), "exact": Config()}
+    engines = {"CompILE": relaxed("grid-pickup"), "exact": without_changes()}
     return [
         DrawnPart(name + ", early" * early, "grid-pickup", config, (3,), NUM_LEVELS, early=early)
         for early in (False, True)

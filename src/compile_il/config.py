@@ -179,12 +179,16 @@ class Config(Settings):
     """Expected steps of a segment; if None the data's mean, learned for unknown numbers; relaxed in worlds: 3."""
     longest_segment: int | None = setting(None, AT_LEAST_ONE, only=EXACT)
     """Most steps of a segment, beyond which it is not considered; None for no limit."""
+    change_rule: bool = setting(True, only=EXACT)
+    """Whether a termination rule of all skills that reads the change of the observation is added to theirs."""
     shared_termination: bool | None = setting(None, only=EXACT)
     """Whether all skills share one termination rule; if None, only where the number of segments is not known."""
     termination_weight: float | None = setting(None, POSITIVE, only=EXACT)
     """Weight of the termination rule in the likelihood; if None 1, or 3 where the number of segments is unknown."""
     sigma_floor: float | None = setting(None, POSITIVE)
     """Least spread of policies' continuous actions, in standard deviations of the data's; if None 0.5, relaxed 0.25."""
+    uniform_share: float | None = setting(None, Range(" from 0 to below 1", least=0, most=1 - 1e-6))
+    """Share of a uniform distribution in policies over discrete actions; if None 0.05, relaxed 0."""
     segment_cost: float = setting(0.0, only=EXACT)
     """Log-probability subtracted for each segment after the first, if their number is not known."""
     effects: bool = setting(False, only=EXACT)
@@ -241,13 +245,15 @@ class Config(Settings):
         """
         known = self.num_segments is not None or labels.of_all
         if self.inference == "relaxed":
-            defaults: dict[str, Any] = {"num_segments": labels.largest if labels.of_all else None, "sigma_floor": 0.25}
+            defaults: dict[str, Any] = {"num_segments": labels.largest if labels.of_all else None}
+            defaults |= {"sigma_floor": 0.25, "uniform_share": 0.0}
         else:
             defaults = {
                 "duration_weight": None if known else 1.0,
                 "shared_termination": not known,
                 "termination_weight": 1.0 if known else 3.0,
                 "sigma_floor": 0.5,
+                "uniform_share": 0.05,
             }
         unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         return dataclasses.replace(self, max_segments=max(self.max_segments, labels.largest), **unset)

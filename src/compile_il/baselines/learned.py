@@ -66,6 +66,8 @@ def surprisal_settings(config: Config) -> Config:
         duration_weight=0.0,
         termination_weight=NEGLIGIBLE,
         sigma_floor=SIGMA_FLOOR,
+        change_rule=False,
+        uniform_share=0.0,
         supervision="none",
     )
 

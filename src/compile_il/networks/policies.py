@@ -29,6 +29,9 @@ class ActionCoding(eqx.Module):
     learned but never falls below a floor: without one the policy term grows without bound as the spread shrinks and
     drowns all others, and boundaries decay. No gradient reaches a spread below the floor, so it stays there. An entry
     that is the same in all of the data has a spread of zero: it has no weight in training, and is acted as it is.
+
+    Discrete policies are mixed with a uniform distribution: with few demonstrations a policy is soon sure of what it
+    has seen, and a single other action would outweigh all else that says where a segment ends.
     """
 
     mean: Float[Array, " A"]
@@ -37,12 +40,13 @@ class ActionCoding(eqx.Module):
     width: int = eqx.field(static=True)
     """Number of entries of an action as a vector, and of outputs of a policy."""
     sigma_floor: float = eqx.field(static=True)
+    uniform_share: float = eqx.field(static=True)
 
-    def __init__(self, space: Space, scaling: Scaling, sigma_floor: float):
+    def __init__(self, space: Space, scaling: Scaling, sigma_floor: float, uniform_share: float = 0.0):
         self.mean, self.spread = scaling.action_mean, scaling.action_spread
         self.num_actions = space.num_actions
         self.width = space.num_actions or space.action_dim
-        self.sigma_floor = sigma_floor
+        self.sigma_floor, self.uniform_share = sigma_floor, uniform_share
 
     def vector(self, action: Shaped[Array, "*A"]) -> Float[Array, " width"]:
         """Returns an action as networks read it: one-hot where discrete, standardised where continuous."""
@@ -62,7 +66,10 @@ class ActionCoding(eqx.Module):
         """Calculates log π(a | s) of each policy; of continuous actions, the density of the standardised action."""
         outputs, given = outputs.astype(jnp.float32), self.vector(action)
         if self.num_actions:
-            return jax.nn.log_softmax(outputs) @ given
+            if not self.uniform_share:
+                return jax.nn.log_softmax(outputs) @ given
+            probs = (1 - self.uniform_share) * jax.nn.softmax(outputs) + self.uniform_share / self.num_actions
+            return jnp.log(probs @ given)
         sigma = jnp.maximum(jnp.exp(log_sigma), self.sigma_floor)
         return jnp.sum(jax.scipy.stats.norm.logpdf(given, outputs, sigma), axis=-1, where=self.spread > 0)
 
@@ -97,9 +104,10 @@ class StateEncoder(eqx.Module):
 
     def __init__(self, config: Config, space: Space, scaling: Scaling, *, keys: Key[Array, "2"]):
         assert config.sigma_floor is not None, "settings are resolved"
+        assert config.uniform_share is not None, "settings are resolved"
         hidden_dim = config.hidden_dim
         self.embedding = make_embedding(space, scaling, num_maps=config.num_maps, hidden_dim=hidden_dim, key=keys[0])
-        self.actions = ActionCoding(space, scaling, config.sigma_floor)
+        self.actions = ActionCoding(space, scaling, config.sigma_floor, config.uniform_share)
         width = hidden_dim + self.actions.width
         self.memory = eqx.nn.LSTMCell(width, hidden_dim, key=keys[1]) if config.recurrent else None
         self.forgetful, self.hidden_dim = config.forgetful, hidden_dim

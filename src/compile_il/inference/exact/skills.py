@@ -27,6 +27,7 @@ from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.exact.effects import Effects, new_effects
 from compile_il.inference.records import StepScores
+from compile_il.networks.changes import ChangeRule
 from compile_il.networks.embeddings import to_bfloat16
 from compile_il.networks.policies import EncoderState, SkillPolicies
 
@@ -36,8 +37,8 @@ STRIDE = 10.0
 """Factor of the parameter of the weight, since steps of an optimiser that suit networks are small."""
 RATE_STRIDE = 5.0
 """As `STRIDE`, for the rate: a larger one lets it run ahead of the policies, up to one segment for everything."""
-EFFECT_KEY = 7
-"""Number folded into a seed's key for effects, so that with and without them the same networks are drawn."""
+EFFECT_KEY, CHANGE_KEY = 7, 8
+"""Numbers folded into a seed's key for effects and changes, so that without them the same networks are drawn."""
 NORMED = 8.0
 """Number of expected lengths λ up to which p(d)^w is normalised; with w = 0 the sum over all lengths has no end."""
 
@@ -100,6 +101,8 @@ class ActorState(NamedTuple):
 
     encoder: EncoderState
     stop_logits: Float[Array, " K"]
+    observation: Shaped[Array, "..."] | None
+    """The last observation, where a termination rule reads changes."""
     measured: Float[Array, " D"] | None
     """Amounts of things (`Effects.measure`); None without effects."""
 
@@ -109,6 +112,8 @@ class ExactSkills(eqx.Module):
 
     policies: SkillPolicies
     stopping: eqx.nn.MLP
+    changes: ChangeRule | None
+    """Termination rule of all skills that reads changes, whose logits are added to those of `stopping`."""
     durations: Durations
     effects: Effects | None
     space: Space = eqx.field(static=True)
@@ -121,6 +126,9 @@ class ExactSkills(eqx.Module):
         num_rules, hidden_dim = 1 if config.shared_termination else config.num_skills, config.hidden_dim
         width = 2 * hidden_dim + policies.encoder.actions.width
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=stop_key)
+        self.changes, change_key = None, jax.random.fold_in(key, CHANGE_KEY)
+        if config.change_rule and space.observation_shape != (0,):
+            self.changes = ChangeRule(space, scaling, policies.encoder.actions.width, hidden_dim, key=change_key)
         self.durations, self.effects = Durations(config), None
         if config.effects:
             effect_key = jax.random.fold_in(key, EFFECT_KEY)
@@ -129,12 +137,24 @@ class ExactSkills(eqx.Module):
         self.termination_weight = config.termination_weight or 1.0
 
     def stop_logits(
-        self, embedded: Float[Array, " hidden"], action: Shaped[Array, "*A"], arrived: Float[Array, " hidden"]
+        self,
+        embedded: Float[Array, " hidden"],
+        action: Shaped[Array, "*A"],
+        arrived: Float[Array, " hidden"],
+        change_logit: Float[Array, ""],
     ) -> Float[Array, " K"]:
         """Computes the logits of ψ_k(s, a, s'), the probability that skill k stops after this step."""
         given = self.policies.encoder.actions.vector(action).astype(embedded.dtype)
         logits = self.stopping(jnp.concatenate([embedded, given, arrived])).astype(jnp.float32)
-        return jnp.broadcast_to(logits, (self.num_skills,))
+        return jnp.broadcast_to(logits, (self.num_skills,)) + change_logit
+
+    def change_logit(
+        self, before: Shaped[Array, "..."], action: Shaped[Array, "*A"], after: Shaped[Array, "..."]
+    ) -> Float[Array, ""]:
+        """Computes what the change of the observation adds to the logits of stopping of all skills."""
+        if self.changes is None:
+            return jnp.zeros(())
+        return self.changes(before, self.policies.encoder.actions.vector(action), after)
 
     def score_steps(self, batch: Batch) -> StepScores:
         """Scores each step of each demonstration, [B, T, K]; scores of padding have no meaning.
@@ -150,16 +170,18 @@ class ExactSkills(eqx.Module):
         return steps._replace(log_stop=steps.log_stop + to_padded(marks, batch, num_steps))
 
     def _score_without_effects(self, batch: Batch, num_steps: int) -> StepScores:
-        actions = jnp.asarray(batch.actions)
+        frames, actions = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
+        changes = jax.vmap(self.change_logit)(frames, actions, jnp.roll(frames, -1, axis=0))
         if self.policies.encoder.memory is None:
-            embedded = jax.vmap(self.policies.encoder.embedding)(jnp.asarray(batch.frames))
-            rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0))
+            embedded = jax.vmap(self.policies.encoder.embedding)(frames)
+            rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0), changes)
             return to_padded(rows, batch, num_steps)
         seen = self.policies.encoder.encode_all(batch, num_steps + 1)
-        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], to_padded(actions, batch, num_steps), seen[:, 1:])
+        actions, changes = to_padded((actions, changes), batch, num_steps)
+        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], actions, seen[:, 1:], changes)
 
-    def _score_step(self, seen: Array, action: Array, arrived: Array) -> StepScores:
-        logits = self.stop_logits(seen, action, arrived)
+    def _score_step(self, seen: Array, action: Array, arrived: Array, change_logit: Array) -> StepScores:
+        logits = self.stop_logits(seen, action, arrived, change_logit)
         return StepScores(
             log_policy=self.policies.evidence(seen, action),
             log_stop=self.termination_weight * jax.nn.log_sigmoid(logits),
@@ -187,7 +209,8 @@ class ExactSkills(eqx.Module):
         measured = None if self.effects is None else self.effects.measure(observation)
         # Of the type that `observe` returns, so that programs that take either compile once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
-        return ActorState(self.policies.encoder.init(observation), logits, measured)
+        last = None if self.changes is None else observation
+        return ActorState(self.policies.encoder.init(observation), logits, last, measured)
 
     def switch_skill(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
         """Returns the same state: the next skill remembers what was seen before."""
@@ -201,14 +224,17 @@ class ExactSkills(eqx.Module):
     def observe(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
         """Returns the state after an action has led to an observation."""
         encoder = self.policies.encoder.update(now.encoder, action, observation)
-        logits = self.stop_logits(now.encoder.encoding, action, encoder.encoding)
+        last = None if self.changes is None else observation
+        before = observation if now.observation is None else now.observation
+        change_logit = self.change_logit(before, action, observation)
+        logits = self.stop_logits(now.encoder.encoding, action, encoder.encoding, change_logit)
         if self.effects is None:
-            return ActorState(encoder, logits, None)
+            return ActorState(encoder, logits, last, None)
         assert now.measured is not None, "effects are looked at from the beginning"
         measured = self.effects.measure(observation)
         # The odds of stopping of `score_steps`.
         odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
-        return ActorState(encoder, odds, measured)
+        return ActorState(encoder, odds, last, measured)
 
     def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
         """Returns whether a skill stops in this state: ψ_k(s, a, s') > 0.5, weighed with its effect."""
