@@ -72,10 +72,8 @@ def _reacher(codes: Literal["categorical", "gaussian"]) -> list[Part]:
         Part("b-CompILE", "reacher", relaxed("reacher", codes=codes, supervision="b")),
     ]
     if codes == "categorical":
-        parts += [
-            Part("exact", "reacher", without_changes()),
-            Part("exact, effects", "reacher", without_changes(effects=True)),
-        ]
+        parts.append(Part("exact", "reacher", without_changes()))
+        parts.append(Part("exact, effects", "reacher", without_changes(effects=True)))
     return parts
 
 

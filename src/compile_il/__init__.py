@@ -37,22 +37,19 @@ __all__ = [
     "make_world",
     "score",
 ]
-_MODULES = {
-    "UNKNOWN": "data",
-    "WORLDS": "worlds",
-    "CompileError": "config",
-    "Config": "config",
-    "Demonstrations": "data",
-    "Evaluation": "evaluation.evaluate",
-    "Model": "model.model",
-    "Segments": "data.segments",
-    "demonstrate": "worlds.demonstrate",
-    "evaluate": "evaluation.evaluate",
-    "fit": "training.fit",
-    "load": "model.files",
-    "make_world": "worlds",
-    "score": "evaluation.metrics",
+_NAMES = {
+    "config": ("CompileError", "Config"),
+    "data": ("UNKNOWN", "Demonstrations"),
+    "data.segments": ("Segments",),
+    "evaluation.evaluate": ("Evaluation", "evaluate"),
+    "evaluation.metrics": ("score",),
+    "model.files": ("load",),
+    "model.model": ("Model",),
+    "training.fit": ("fit",),
+    "worlds": ("WORLDS", "make_world"),
+    "worlds.demonstrate": ("demonstrate",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from compile_il.data.demonstrations import Demonstrations
 from compile_il.data.spaces import scaling_of, space_of
-from compile_il.networks.changes import NUM_CELLS, NUM_FEATURES, ChangeRule, GridChange, SymbolChange, VectorChange
+from compile_il.networks.embeddings import NUM_CELLS, NUM_FEATURES, ChangeRule, GridChange, VectorChange
 
 
 def change_of(demos: Demonstrations) -> Any:
@@ -84,10 +84,3 @@ def test_changes_of_vectors_are_scaled_by_those_of_the_data() -> None:
     np.testing.assert_allclose(got, [*expected, np.sqrt((expected**2).mean())], rtol=1e-4, atol=1e-5)
     gradient = jax.grad(lambda after: change(jnp.zeros(3), after)[-1])(jnp.zeros(3))
     assert np.isfinite(gradient).all()
-
-
-def test_changes_of_symbols_are_both_symbols() -> None:
-    demos = Demonstrations.from_arrays([np.array([0, 2, 1])], [np.zeros(2, np.int64)], num_actions=2)
-    change = change_of(demos)
-    assert isinstance(change, SymbolChange)
-    np.testing.assert_array_equal(change(jnp.array(2), jnp.array(1)), [0, 0, 1, 0, 1, 0])

@@ -1,13 +1,8 @@
 """Makes the vectors, one for each step, that change points and hidden Markov models take, as a practitioner would.
 
-Observations s_t are flattened (symbols one-hot), and each column is brought to zero mean and unit spread over the
-training set. Where there are many columns, as in grids, they are replaced by their first principal components, again
-of unit spread, since hundreds of cells that hardly ever change would drown the rest. Actions a_t, one-hot where they
-are discrete, follow, standardised as well. (scikit-learn's scaler lets a column vary that was constant in training.)
-
-Which of it shows boundaries depends on the world and on the method, and is chosen on validation levels (`View`,
-`best_on`): states show an object that has been picked up and is gone, while visits only show in what is done; and what
-is the same in all of a demonstration says nothing to change points, but to a mixture says most of all.
+Observations s_t are flattened (symbols one-hot) and standardised over the training set. Where there are many columns,
+as in grids, their first principal components replace them: hundreds of cells that hardly ever change would drown the
+rest. Actions a_t, one-hot where they are discrete, follow, standardised as well.
 """
 
 import dataclasses

@@ -11,14 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped
 from numpy.typing import ArrayLike
 
-from compile_il.data.labels import (
-    PartialLabels,
-    Parts,
-    Truth,
-    check_labels,
-    check_truth,
-    labels_from_truth,
-)
+from compile_il.data.labels import PartialLabels, Parts, Truth, check_labels, check_truth, labels_from_truth
 from compile_il.data.ragged import Ragged, Storage
 from compile_il.data.validation import (
     KIND_OF_RANK,

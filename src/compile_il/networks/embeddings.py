@@ -8,6 +8,8 @@ over the weights, which makes of `lax.conv` a slow grouped convolution, while a 
 could be patches of 3x3 cells, nine copies of the image. With tiles, four cells of the maps are one product of the four
 tiles around them and a matrix that holds the weight once for each of the four: at most four copies of the image, for
 1.8 times the arithmetic. Maps come in tiles too, for the next convolution.
+
+`ChangeRule` reads the change of an observation in one step: what ends a skill looks the same wherever it happens.
 """
 
 import math
@@ -22,6 +24,10 @@ from compile_il.data.spaces import Scaling, Space
 
 ALIGNED = 8
 """Factor of the length of rows that fast products of 16-bit matrices need."""
+NUM_CELLS = 6
+"""Most cells of a grid whose changes are read: those that change most."""
+NUM_FEATURES = 16
+"""Number of features of a cell that changes."""
 
 
 def to_tiles(image: Shaped[Array, "H W C"]) -> Shaped[Array, "R S tile"]:
@@ -203,6 +209,71 @@ def make_embedding(
     if space.observation_kind == "vector":
         return VectorEmbedding(scaling.observation_mean, scaling.observation_spread, hidden_dim, normed=normed, key=key)
     return SymbolEmbedding(space.num_symbols, hidden_dim, normed=normed, key=key)
+
+
+class GridChange(eqx.Module):
+    """Embeds the change of a grid by features of the 3x3 cells around those that change most: largest and summed."""
+
+    cell: eqx.nn.MLP
+    unit: float = eqx.field(static=True)
+
+    def __init__(self, space: Space, *, key: PRNGKeyArray):
+        patch = 3 * 3 * 2 * space.observation_shape[-1]
+        self.cell = eqx.nn.MLP(patch, NUM_FEATURES, 2 * NUM_FEATURES, depth=1, final_activation=jax.nn.relu, key=key)
+        self.unit = space.grid_unit
+
+    def __call__(self, before: Shaped[Array, "H W C"], after: Shaped[Array, "H W C"]) -> Float[Array, " width"]:
+        """Embeds the change from one grid to the next."""
+        start = before.astype(jnp.float32) / self.unit
+        change = after.astype(jnp.float32) / self.unit - start
+        sizes, cells = jax.lax.top_k(jnp.sum(jnp.abs(change), axis=-1).reshape(-1), min(NUM_CELLS, start[..., 0].size))
+        both = jnp.pad(jnp.concatenate([change, start], axis=-1), ((1, 1), (1, 1), (0, 0)))
+
+        def features(cell: Array) -> Array:
+            row, column = jnp.divmod(cell, start.shape[1])
+            patch = jax.lax.dynamic_slice(both, (row, column, 0), (3, 3, both.shape[-1]))
+            return self.cell(patch.reshape(-1))
+
+        read = jnp.where(sizes[:, None] > 0, jax.vmap(features)(cells), 0.0)
+        return jnp.concatenate([read.max(axis=0), read.sum(axis=0)])
+
+
+class VectorChange(eqx.Module):
+    """Scales the change of a vector by the usual size of changes in the data, and adds its magnitude."""
+
+    spread: Float[Array, " D"]
+    """Root mean square of the changes of each entry."""
+
+    def __init__(self, scaling: Scaling):
+        spread = jnp.sqrt(jnp.mean(scaling.changes**2, axis=0))
+        self.spread = jnp.where(spread > 0, spread, 1.0)
+
+    def __call__(self, before: Shaped[Array, " D"], after: Shaped[Array, " D"]) -> Float[Array, " width"]:
+        """Embeds the change from one vector to the next."""
+        change = (after - before).astype(jnp.float32) / jax.lax.stop_gradient(self.spread)
+        magnitude = jnp.sqrt(jnp.mean(change**2) + 1e-12)  # without the summand, no change has no gradient
+        return jnp.append(change, magnitude)
+
+
+class ChangeRule(eqx.Module):
+    """Scores a step as the end of a skill, whichever it is, from its action and the change of the observation."""
+
+    change: GridChange | VectorChange
+    layers: eqx.nn.MLP
+
+    def __init__(self, space: Space, scaling: Scaling, action_width: int, hidden_dim: int, *, key: PRNGKeyArray):
+        change_key, layers_key = jax.random.split(key)
+        is_grid = space.observation_kind == "grid"
+        self.change = GridChange(space, key=change_key) if is_grid else VectorChange(scaling)
+        width = 2 * NUM_FEATURES if is_grid else space.observation_shape[0] + 1
+        self.layers = eqx.nn.MLP(width + action_width, "scalar", hidden_dim, depth=1, key=layers_key)
+
+    def __call__(
+        self, before: Shaped[Array, "..."], action: Float[Array, " width"], after: Shaped[Array, "..."]
+    ) -> Float[Array, ""]:
+        """Computes the logit of a step, whose action is given as networks read it."""
+        logit: Array = self.layers(jnp.concatenate([self.change(before, after), action]))
+        return logit
 
 
 Networks = TypeVar("Networks")

@@ -27,8 +27,7 @@ from compile_il.data.batch import Batch, to_padded
 from compile_il.data.spaces import Scaling, Space
 from compile_il.inference.exact.effects import Effects, new_effects
 from compile_il.inference.records import StepScores
-from compile_il.networks.changes import ChangeRule
-from compile_il.networks.embeddings import to_bfloat16
+from compile_il.networks.embeddings import ChangeRule, to_bfloat16
 from compile_il.networks.policies import EncoderState, SkillPolicies
 
 FIRST_WEIGHT = 0.3
@@ -97,14 +96,11 @@ class Durations(eqx.Module):
 
 
 class ActorState(NamedTuple):
-    """State of running skills, with the logit of stopping of each of them."""
+    """State of running skills, with the logit of stopping of each of them, and the last observation."""
 
     encoder: EncoderState
     stop_logits: Float[Array, " K"]
-    observation: Shaped[Array, "..."] | None
-    """The last observation, where a termination rule reads changes."""
-    measured: Float[Array, " D"] | None
-    """Amounts of things (`Effects.measure`); None without effects."""
+    observation: Shaped[Array, "..."]
 
 
 class ExactSkills(eqx.Module):
@@ -127,7 +123,7 @@ class ExactSkills(eqx.Module):
         width = 2 * hidden_dim + policies.encoder.actions.width
         self.stopping = eqx.nn.MLP(width, num_rules, hidden_dim, depth=1, key=stop_key)
         self.changes, change_key = None, jax.random.fold_in(key, CHANGE_KEY)
-        if config.change_rule and space.observation_shape != (0,):
+        if config.change_rule and space.observation_shape not in ((), (0,)):  # symbols have no change to read
             self.changes = ChangeRule(space, scaling, policies.encoder.actions.width, hidden_dim, key=change_key)
         self.durations, self.effects = Durations(config), None
         if config.effects:
@@ -162,23 +158,21 @@ class ExactSkills(eqx.Module):
         Frame f + 1 is where action f led, so one embedding of each frame serves its own step and the one before.
         """
         num_steps = batch.boundary_labels.shape[1]
-        steps = self._score_without_effects(batch, num_steps)
-        if self.effects is None:
-            return steps
-        measured = jax.vmap(self.effects.measure)(jnp.asarray(batch.frames))
-        marks = jax.vmap(self.effects.log_ratio)(jnp.roll(measured, -1, axis=0) - measured)
-        return steps._replace(log_stop=steps.log_stop + to_padded(marks, batch, num_steps))
-
-    def _score_without_effects(self, batch: Batch, num_steps: int) -> StepScores:
         frames, actions = jnp.asarray(batch.frames), jnp.asarray(batch.actions)
         changes = jax.vmap(self.change_logit)(frames, actions, jnp.roll(frames, -1, axis=0))
         if self.policies.encoder.memory is None:
             embedded = jax.vmap(self.policies.encoder.embedding)(frames)
             rows = jax.vmap(self._score_step)(embedded, actions, jnp.roll(embedded, -1, axis=0), changes)
-            return to_padded(rows, batch, num_steps)
-        seen = self.policies.encoder.encode_all(batch, num_steps + 1)
-        actions, changes = to_padded((actions, changes), batch, num_steps)
-        return jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], actions, seen[:, 1:], changes)
+            steps: StepScores = to_padded(rows, batch, num_steps)
+        else:
+            seen = self.policies.encoder.encode_all(batch, num_steps + 1)
+            actions, changes = to_padded((actions, changes), batch, num_steps)
+            steps = jax.vmap(jax.vmap(self._score_step))(seen[:, :-1], actions, seen[:, 1:], changes)
+        if self.effects is None:
+            return steps
+        measured = jax.vmap(self.effects.measure)(frames)
+        marks = jax.vmap(self.effects.log_ratio)(jnp.roll(measured, -1, axis=0) - measured)
+        return steps._replace(log_stop=steps.log_stop + to_padded(marks, batch, num_steps))
 
     def _score_step(self, seen: Array, action: Array, arrived: Array, change_logit: Array) -> StepScores:
         logits = self.stop_logits(seen, action, arrived, change_logit)
@@ -206,11 +200,9 @@ class ExactSkills(eqx.Module):
 
     def init(self, observation: Shaped[Array, "..."]) -> ActorState:
         """Returns the state in which the first skill begins; none stops before its first step."""
-        measured = None if self.effects is None else self.effects.measure(observation)
         # Of the type that `observe` returns, so that programs that take either compile once.
         logits = jnp.full((self.num_skills,), -jnp.inf, jnp.float32)
-        last = None if self.changes is None else observation
-        return ActorState(self.policies.encoder.init(observation), logits, last, measured)
+        return ActorState(self.policies.encoder.init(observation), logits, observation)
 
     def switch_skill(self, now: ActorState, observation: Shaped[Array, "..."]) -> ActorState:
         """Returns the same state: the next skill remembers what was seen before."""
@@ -224,17 +216,12 @@ class ExactSkills(eqx.Module):
     def observe(self, now: ActorState, action: Shaped[Array, "*A"], observation: Shaped[Array, "..."]) -> ActorState:
         """Returns the state after an action has led to an observation."""
         encoder = self.policies.encoder.update(now.encoder, action, observation)
-        last = None if self.changes is None else observation
-        before = observation if now.observation is None else now.observation
-        change_logit = self.change_logit(before, action, observation)
+        change_logit = self.change_logit(now.observation, action, observation)
         logits = self.stop_logits(now.encoder.encoding, action, encoder.encoding, change_logit)
-        if self.effects is None:
-            return ActorState(encoder, logits, last, None)
-        assert now.measured is not None, "effects are looked at from the beginning"
-        measured = self.effects.measure(observation)
-        # The odds of stopping of `score_steps`.
-        odds = self.termination_weight * logits + self.effects.log_ratio(measured - now.measured)
-        return ActorState(encoder, odds, last, measured)
+        if self.effects is not None:  # the odds of stopping of `score_steps`
+            change = self.effects.measure(observation) - self.effects.measure(now.observation)
+            logits = self.termination_weight * logits + self.effects.log_ratio(change)
+        return ActorState(encoder, logits, observation)
 
     def done(self, now: ActorState, skill: Array) -> Bool[Array, ""]:
         """Returns whether a skill stops in this state: ψ_k(s, a, s') > 0.5, weighed with its effect."""
