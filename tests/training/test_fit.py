@@ -321,6 +321,7 @@ def test_what_is_refused_leaves_no_folder(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_grid_pickup_is_learned_without_labels_within_a_minute(as_shipped: dict[str, str], tmp_path: Path) -> None:
     """On a processor of two cores; the minute includes levels, compiling (where no program is kept) and training."""
     command = [sys.executable, "-m", "tests.training.minute_run", str(tmp_path / "model")]

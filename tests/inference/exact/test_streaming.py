@@ -122,6 +122,7 @@ def test_a_thousand_steps() -> None:
     run_long(1000, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 def test_five_thousand_steps() -> None:
     run_long(5000, 32)
